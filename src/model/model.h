@@ -1,0 +1,50 @@
+// model: what the engine knows of a model. One forward pass takes the rows of several sequences at once.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/config.h"
+#include "model/kv_cache.h"
+
+namespace loft {
+
+/// Rows of one sequence in a batch: tokens [first_row, first_row + n_rows) continue after cache->n_tokens() positions.
+struct BatchSequence {
+  KvCache* cache = nullptr;
+  int64_t first_row = 0;
+  int64_t n_rows = 0;
+};
+
+struct Batch {
+  std::span<const int32_t> tokens;               // [m], ids in [0, vocab_size)
+  std::span<const BatchSequence> sequences;      // in row order, covering all rows
+  std::span<const int32_t> logit_rows;           // rows whose logits are wanted, ascending; lm_head runs on these only
+};
+
+struct ModelOptions {
+  DType dtype = DType::F32;                      // activations and logits
+  int64_t max_rows = 2048;                       // most rows of one forward pass
+  int64_t max_logit_rows = 2048;                 // most logit rows of one forward pass
+};
+
+/// const once loaded but for its scratch: one forward at a time.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual KvCacheShape kv_shape(DType kv_dtype, int64_t max_tokens, int64_t max_chunk) const = 0;
+  /// Runs all rows, stores their keys and values, advances each cache, and returns logits [n_logit_rows, vocab_size] of
+  /// dtype ModelOptions::dtype in memory of the model, valid until the next call.
+  virtual Tensor forward(const Batch& batch) = 0;
+};
+
+/// Opens a checkpoint folder. Errors: NotFound, Corrupt, Unsupported (names the file, what was found, what was wanted),
+/// OutOfMemory before weights are read.
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, Backend& backend, const ModelOptions& options);
+
+}  // namespace loft

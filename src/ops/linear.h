@@ -1,0 +1,45 @@
+// ops: y = x W^T (+ bias) for dense and every quantized format: the only caller of qmm. Shapes are checked here.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/qmm_args.h"
+#include "core/tensor.h"
+#include "quant/format.h"
+
+namespace loft {
+
+/// One linear layer of a loaded model: the weight as the checkpoint has it, its layout, the row chosen last.
+struct Linear {
+  std::string name;                       // module path, for messages and --explain-routes
+  QuantWeight weight;                     // [n, k]
+  std::optional<Tensor> bias;             // [n], additive bias of the layer, not the quantization bias
+  Layout layout = Layout::Checkpoint;
+  Buffer packed;                          // the weight in `layout`; empty for Checkpoint
+  // The answer of the selector and the m for which it stands, so that later calls are one compare.
+  const QmmKernel* kernel = nullptr;
+  MRange same{1, 0};
+};
+
+/// Scratch for linear(): taken once when the engine opens, large enough for every layer at max_m rows.
+struct LinearWorkspace {
+  Buffer buffer;
+};
+
+/// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with the
+/// refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m rows.
+size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t max_m);
+LinearWorkspace make_linear_workspace(Backend& backend, size_t bytes);
+
+/// y [m, n] = x [m, k] W^T (+ bias). x and y of the dtype given to prepare_linear, x contiguous, y rows may be strided.
+void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const Tensor& x, const Tensor& y);
+
+/// Several layers over one x (q/k/v, gate/up): x is prepared once. outputs[i] [m, n_i]. At most kMaxLinearParts layers.
+inline constexpr int kMaxLinearParts = 4;
+void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear* const> layers, const Tensor& x,
+                 std::span<const Tensor> outputs);
+
+}  // namespace loft
