@@ -58,6 +58,12 @@ function(loft_app name)
   foreach(room ${APP_USES})
     target_link_libraries(${name} PRIVATE loft_${room})
   endforeach()
-  target_compile_definitions(${name} PRIVATE LOFT_VERSION="${PROJECT_VERSION}")
+  execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT commit)
+    set(commit "unknown")
+  endif()
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/apps/version.cc PROPERTIES COMPILE_DEFINITIONS
+                              "LOFT_VERSION=\"${PROJECT_VERSION}\";LOFT_COMMIT=\"${commit}\"")
   install(TARGETS ${name} RUNTIME)
 endfunction()

@@ -24,8 +24,8 @@ struct MemoryStats {
 /// Keys and values of one layer of one sequence. Position p lies in row p % capacity.
 struct KvView {
   DType dtype = DType::F16;
-  void* k = nullptr;                // [n_kv_heads, capacity, head_dim]
-  void* v = nullptr;                // [n_kv_heads, capacity, head_dim]
+  void* k = nullptr;  // [n_kv_heads, capacity, head_dim]
+  void* v = nullptr;  // [n_kv_heads, capacity, head_dim]
   int64_t capacity = 0;
 };
 
@@ -38,45 +38,47 @@ struct AttentionSegment {
 };
 
 struct RmsNormArgs {
-  Tensor x;                         // [..., d], rows may be strided
-  Tensor weight;                    // [d], F32, F16 or BF16
-  Tensor y;                         // as x; may be x
+  Tensor x;       // [..., d], rows may be strided
+  Tensor weight;  // [d], F32, F16 or BF16
+  Tensor y;       // as x; may be x
   float eps = 1e-6f;
-  float weight_offset = 0.0f;       // 1 for Gemma: y = x / rms(x) * (offset + weight)
+  float weight_offset = 0.0f;  // 1 for Gemma: y = x / rms(x) * (offset + weight)
 };
 
 struct RopeArgs {
-  Tensor x;                         // [m, n_heads, head_dim], rotated in place, may be strided
-  Tensor positions;                 // [m] I32
-  Tensor inv_freq;                  // [n_rot / 2] F32, radians a token
-  float scale = 1.0f;               // yarn's mscale: x is multiplied by it
+  Tensor x;            // [m, n_heads, head_dim], rotated in place, may be strided
+  Tensor positions;    // [m] I32
+  Tensor inv_freq;     // [n_rot / 2] F32, radians a token
+  float scale = 1.0f;  // yarn's mscale: x is multiplied by it
 };
 
 struct StoreKvArgs {
-  Tensor k, v;                      // [m, n_kv_heads, head_dim], may be strided
+  Tensor k, v;  // [m, n_kv_heads, head_dim], may be strided
   std::span<const AttentionSegment> segments;
 };
 
 struct AttentionArgs {
-  Tensor q;                         // [m, n_heads, head_dim], may be strided
-  Tensor y;                         // [m, n_heads, head_dim], contiguous
+  Tensor q;  // [m, n_heads, head_dim], may be strided
+  Tensor y;  // [m, n_heads, head_dim], contiguous
   int64_t n_kv_heads = 0;
   float scale = 1.0f;
-  int64_t window = 0;               // 0: full causal; else a row sees positions p - window + 1 .. p
-  float softcap = 0.0f;             // 0: none; else scores become softcap * tanh(score / softcap)
-  std::span<const AttentionSegment> segments;   // keys and values of all rows are stored already
+  int64_t window = 0;                          // 0: full causal; else a row sees positions p - window + 1 .. p
+  float softcap = 0.0f;                        // 0: none; else scores become softcap * tanh(score / softcap)
+  std::span<const AttentionSegment> segments;  // keys and values of all rows are stored already
 };
 
 enum class Activation : uint8_t { Silu, GeluTanh };
 
-/// One machine. Calls are ordered as issued; synchronize() waits for all of them. Not thread-safe: one engine, one backend.
+/// One machine. Calls are ordered as issued; synchronize() waits for all of them. Not thread-safe: one engine, one
+/// backend.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& device() const = 0;
   virtual const QmmPolicy& policy() const = 0;
 
-  /// Aligned to 64 bytes, not initialised. Errors: OutOfMemory with need and have. The buffer must not outlive the backend.
+  /// Aligned to 64 bytes, not initialised. Errors: OutOfMemory with need and have. The buffer must not outlive the
+  /// backend.
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void upload(void* device_data, const void* host_data, size_t bytes) = 0;
   virtual void download(void* host_data, const void* device_data, size_t bytes) = 0;
@@ -90,12 +92,14 @@ class Backend {
   virtual void rope(const RopeArgs& args) = 0;
   virtual void store_kv(const StoreKvArgs& args) = 0;
   virtual void attention(const AttentionArgs& args) = 0;
-  virtual void add(const Tensor& a, const Tensor& b, const Tensor& y) = 0;                ///< y = a + b; y may be a or b
-  virtual void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;        ///< x, y [m, n], bias [n]
-  virtual void gated_activation(Activation act, const Tensor& gate, const Tensor& up, const Tensor& y) = 0;  ///< y = act(gate) * up
-  virtual void softcap(const Tensor& x, float cap, const Tensor& y) = 0;                  ///< y = cap * tanh(x / cap)
-  virtual void gather_rows(const Tensor& x, const Tensor& rows, const Tensor& y) = 0;     ///< y[i] = x[rows[i]]; rows [r] I32
-  virtual void cast(const Tensor& x, const Tensor& y) = 0;                                ///< element types differ
+  virtual void add(const Tensor& a, const Tensor& b, const Tensor& y) = 0;          ///< y = a + b; y may be a or b
+  virtual void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;  ///< x, y [m, n], bias [n]
+  virtual void gated_activation(Activation act, const Tensor& gate, const Tensor& up,
+                                const Tensor& y) = 0;                     ///< y = act(gate) * up
+  virtual void softcap(const Tensor& x, float cap, const Tensor& y) = 0;  ///< y = cap * tanh(x / cap)
+  virtual void gather_rows(const Tensor& x, const Tensor& rows,
+                           const Tensor& y) = 0;            ///< y[i] = x[rows[i]]; rows [r] I32
+  virtual void cast(const Tensor& x, const Tensor& y) = 0;  ///< element types differ
 
   /// The table of quantized-product kernels, best first, reference last.
   virtual std::span<const QmmKernel> qmm_table() const = 0;

@@ -11,9 +11,9 @@ enum class DeviceKind : uint8_t { Cpu, Cuda, Hip };
 
 /// Instruction sets of a CPU, a bit each.
 enum CpuIsa : uint32_t {
-  kIsaAvx2 = 1u << 0,          // with FMA and F16C
+  kIsaAvx2 = 1u << 0,  // with FMA and F16C
   kIsaAvxVnni = 1u << 1,
-  kIsaAvx512 = 1u << 2,        // F, BW, DQ, VL
+  kIsaAvx512 = 1u << 2,  // F, BW, DQ, VL
   kIsaAvx512Vnni = 1u << 3,
   kIsaAvx512Vbmi = 1u << 4,
   kIsaAvx512Bf16 = 1u << 5,
@@ -23,19 +23,19 @@ enum CpuIsa : uint32_t {
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::Cpu;
-  std::string name;            // "cpu-avx512", "gfx1151", "sm_90"
-  uint32_t isa = 0;            // CpuIsa bits
-  int n_threads = 1;           // CPU: threads that loft uses; GPU: compute units
+  std::string name;   // "cpu-avx512", "gfx1151", "sm_90"
+  uint32_t isa = 0;   // CpuIsa bits
+  int n_threads = 1;  // CPU: threads that loft uses; GPU: compute units
   int64_t l2_bytes = 0;
   int64_t l3_bytes = 0;
-  int64_t memory_bytes = 0;    // usable by this process; 0: unknown
+  int64_t memory_bytes = 0;  // usable by this process; 0: unknown
 };
 
 enum class QmmActivations : uint8_t { A16, A8, F32 };
 
 /// Option values that routing reads (core/options.def, names beginning with qmm_).
 struct QmmPolicy {
-  std::string forced_kernel;   // option qmm-kernel: the only row that may run; empty: any
+  std::string forced_kernel;  // option qmm-kernel: the only row that may run; empty: any
   QmmActivations activations = QmmActivations::A16;
 };
 

@@ -11,16 +11,16 @@ namespace loft {
 /// One weight of a call, the row chosen for it, and where its outputs go.
 struct QmmPart {
   const QmmKernel* kernel = nullptr;
-  const QuantWeight* weight = nullptr;   // [n, k]
-  const void* packed = nullptr;          // the weight in kernel->layout; null for Layout::Checkpoint
-  Tensor y;                              // [m, n], rows may be strided
+  const QuantWeight* weight = nullptr;  // [n, k]
+  const void* packed = nullptr;         // the weight in kernel->layout; null for Layout::Checkpoint
+  Tensor y;                             // [m, n], rows may be strided
 };
 
 /// Products that share one x, so that its rows are quantized once (q/k/v, gate/up).
 struct QmmArgs {
-  Tensor x;                              // [m, k], contiguous
+  Tensor x;  // [m, k], contiguous
   std::span<const QmmPart> parts;
-  void* workspace = nullptr;             // at least the largest workspace_bytes of the rows, 64-byte aligned
+  void* workspace = nullptr;  // at least the largest workspace_bytes of the rows, 64-byte aligned
   size_t workspace_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// backend: what the router (qmm/) and the kernels of all machines agree on. Values only; a table of QmmKernel rows, best
-// first, is the whole knowledge of a backend about quantized products. Read this first, then qmm/route.h.
+// backend: what the router (qmm/) and the kernels of all machines agree on. Values only; a table of QmmKernel rows,
+// best first, is the whole knowledge of a backend about quantized products. Read this first, then qmm/route.h.
 #pragma once
 #include <climits>
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace loft {
 
-struct DeviceInfo;   // backend/device_info.h
-struct QmmPolicy;    // backend/device_info.h
-struct QmmArgs;      // backend/qmm_args.h
+struct DeviceInfo;  // backend/device_info.h
+struct QmmPolicy;   // backend/device_info.h
+struct QmmArgs;     // backend/qmm_args.h
 
 /// How the weight is decoded. "Wmma" stands for the device's fused matrix kernel (WMMA, mma, VNNI tiles).
 enum class QmmRoute : uint8_t { Gemv, WmmaDense, DequantFp8Gemm, DequantGemm, DequantGemmAboveWmmaCeiling };
@@ -28,31 +28,31 @@ const char* layout_name(Layout layout);
 /// y = x W^T: all that is known when the weight is loaded. m is not here, on purpose: a layout is chosen without it.
 struct QmmSpec {
   QuantFormat format;
-  DType x_dtype = DType::F32;       // of x [batch, m, k] and y [batch, m, n]
-  DType scale_dtype = DType::F32;   // of scales and biases [n, k / group]; Dense: of the weight itself
+  DType x_dtype = DType::F32;      // of x [batch, m, k] and y [batch, m, n]
+  DType scale_dtype = DType::F32;  // of scales and biases [n, k / group]; Dense: of the weight itself
   bool has_biases = false;
-  bool transposed = true;           // W is [n, k], the usual case
-  int64_t n = 0, k = 0;             // outputs, inputs
-  int batch_x = 1, batch_w = 1;     // 1 and 1 at load, and after folding a batch into m
+  bool transposed = true;        // W is [n, k], the usual case
+  int64_t n = 0, k = 0;          // outputs, inputs
+  int batch_x = 1, batch_w = 1;  // 1 and 1 at load, and after folding a batch into m
 };
 struct QmmProblem {
   QmmSpec spec;
-  int64_t m = 1;                    // rows of x (tokens)
+  int64_t m = 1;  // rows of x (tokens)
 };
 struct MRange {
-  int64_t lo = 1, hi = INT_MAX;     // rows of x, both ends included; lo > hi: none
+  int64_t lo = 1, hi = INT_MAX;  // rows of x, both ends included; lo > hi: none
 };
 
 /// One row of a table. reject and m_range are pure: hardware and options are arguments.
 struct QmmKernel {
-  const char* name;                 // <op>_<format><bits>_<x dtype>[_<tile or method>]_<isa or library>
+  const char* name;  // <op>_<format><bits>_<x dtype>[_<tile or method>]_<isa or library>
   QmmRoute route;
-  Layout layout;                    // the weight layout that it reads
-  bool canonical;                   // sums in the canonical order: same bytes for a row of x at every m
-  MRange (*m_range)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);          // for which m it should run
-  const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);      // null: it can; else the reason
+  Layout layout;   // the weight layout that it reads
+  bool canonical;  // sums in the canonical order: same bytes for a row of x at every m
+  MRange (*m_range)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);      // for which m it should run
+  const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);  // null: it can; else the reason
   size_t (*workspace_bytes)(const QmmSpec&, int64_t m);
-  void (*run)(const QmmArgs&);      // null where the build lacks the backend
+  void (*run)(const QmmArgs&);  // null where the build lacks the backend
 };
 
 }  // namespace loft

@@ -1,4 +1,5 @@
-// core: element types and the conversions between the 16-bit floats and f32. Usable from kernels: no allocation, no throw.
+// core: element types and the conversions between the 16-bit floats and f32. Usable from kernels: no allocation, no
+// throw.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -13,9 +14,13 @@ enum class DType : uint8_t { F32, F16, BF16, F64, I8, U8, I16, U16, I32, U32, I6
 size_t dtype_bytes(DType dtype);
 const char* dtype_name(DType dtype);  ///< "f32", "bf16", ...
 std::optional<DType> dtype_from_name(std::string_view name);
-inline bool is_float(DType d) { return d == DType::F32 || d == DType::F16 || d == DType::BF16; }
+inline bool is_float(DType d) {
+  return d == DType::F32 || d == DType::F16 || d == DType::BF16;
+}
 
-inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+inline float bf16_to_f32(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t(bits) << 16);
+}
 
 /// Round to nearest, ties to even; a NaN stays a (quiet) NaN.
 inline uint16_t f32_to_bf16(float x) {

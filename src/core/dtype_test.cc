@@ -34,7 +34,8 @@ TEST(DType, EveryHalfSurvivesTheWayThroughF32) {
 }
 
 TEST(DType, RoundingToHalfIsToNearestEven) {
-  for (float x : {1.0f + 0x1p-11f, 1.0f + 0x1p-10f + 0x1p-11f, 0x1p-25f, 0x1.8p-24f, 6e-8f, 3.14159f, -0.1f, 65519.0f}) {
+  for (float x :
+       {1.0f + 0x1p-11f, 1.0f + 0x1p-10f + 0x1p-11f, 0x1p-25f, 0x1.8p-24f, 6e-8f, 3.14159f, -0.1f, 65519.0f}) {
     EXPECT_EQ(f32_to_f16(x), nearest_half(x)) << x;
   }
   EXPECT_EQ(f32_to_f16(65520.0f), 0x7c00);
@@ -50,7 +51,7 @@ TEST(DType, EveryBf16SurvivesTheWayThroughF32) {
       ASSERT_EQ(f32_to_bf16(x), b);
     }
   }
-  EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);           // tie to even, down
+  EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);            // tie to even, down
   EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);  // tie to even, up
 }
 

@@ -11,7 +11,8 @@ namespace loft {
 enum class Code { BadRequest, NotFound, Unsupported, Corrupt, OutOfMemory, Device, NonFinite, Internal };
 
 const char* code_name(Code code);
-int exit_status(Code code);  ///< BadRequest 2; NotFound, Unsupported, Corrupt 3; OutOfMemory 4; Device, NonFinite 5; Internal 70
+int exit_status(
+    Code code);  ///< BadRequest 2; NotFound, Unsupported, Corrupt 3; OutOfMemory 4; Device, NonFinite 5; Internal 70
 int http_status(Code code);  ///< BadRequest, Unsupported 400; NotFound 404; OutOfMemory 503; the rest 500
 
 /// The world is wrong: a file, an option, a request, memory, a device. The message says what, found, wanted and where.

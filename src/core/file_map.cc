@@ -38,7 +38,9 @@ FileMap FileMap::open(const std::filesystem::path& path) {
   return map;
 }
 
-FileMap::FileMap(FileMap&& other) noexcept { *this = std::move(other); }
+FileMap::FileMap(FileMap&& other) noexcept {
+  *this = std::move(other);
+}
 
 FileMap& FileMap::operator=(FileMap&& other) noexcept {
   std::swap(data_, other.data_);

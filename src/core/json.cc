@@ -106,7 +106,8 @@ template <>
 struct Wanted<int64_t> {
   static constexpr const char* kName = "an integer";
   static std::optional<int64_t> read(const Json& v) {
-    if (v.is_number_unsigned() && v.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    if (v.is_number_unsigned() && v.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max()))
+      return std::nullopt;
     if (v.is_number_integer()) return v.get<int64_t>();
     if (v.is_number_float()) {  // 4096.0 is how some writers put an integer
       const double d = v.get<double>();
@@ -123,7 +124,9 @@ struct Wanted<double> {
 template <>
 struct Wanted<bool> {
   static constexpr const char* kName = "true or false";
-  static std::optional<bool> read(const Json& v) { return v.is_boolean() ? std::optional(v.get<bool>()) : std::nullopt; }
+  static std::optional<bool> read(const Json& v) {
+    return v.is_boolean() ? std::optional(v.get<bool>()) : std::nullopt;
+  }
 };
 template <>
 struct Wanted<std::string> {
@@ -159,7 +162,8 @@ std::optional<T> find(const Json& object, std::string_view key, std::string_view
   if (!value || value->is_null()) return std::nullopt;
   std::optional<T> read = Wanted<T>::read(*value);
   if (!read) {
-    fail(Code::Corrupt, "{}.{}: found {} ({}), wanted {}", where, key, brief(*value), kind_of(*value), Wanted<T>::kName);
+    fail(Code::Corrupt, "{}.{}: found {} ({}), wanted {}", where, key, brief(*value), kind_of(*value),
+         Wanted<T>::kName);
   }
   return read;
 }
@@ -171,8 +175,8 @@ T take(const Json& object, std::string_view key, std::string_view where) {
   return *std::move(value);
 }
 
-#define LOFT_JSON_TYPE(T)                                                                  \
-  template std::optional<T> find<T>(const Json&, std::string_view, std::string_view);      \
+#define LOFT_JSON_TYPE(T)                                                             \
+  template std::optional<T> find<T>(const Json&, std::string_view, std::string_view); \
   template T take<T>(const Json&, std::string_view, std::string_view);
 LOFT_JSON_TYPE(int64_t)
 LOFT_JSON_TYPE(double)

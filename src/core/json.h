@@ -1,4 +1,5 @@
-// core: the door to nlohmann-json. Its exceptions stop in json.cc and become Error; all limits of untrusted JSON are here.
+// core: the door to nlohmann-json. Its exceptions stop in json.cc and become Error; all limits of untrusted JSON are
+// here.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,8 +17,9 @@ using OrderedJson = nlohmann::ordered_json;
 struct JsonLimits {
   size_t max_bytes = size_t(8) << 20;
   int max_depth = 64;
-  bool python_numbers = true;  // checkpoint files: NaN, Infinity, {"__float__": ..}, integers beyond 64 bits (as double)
-  bool unique_keys = false;    // refuse an object that names a key twice
+  bool python_numbers =
+      true;                  // checkpoint files: NaN, Infinity, {"__float__": ..}, integers beyond 64 bits (as double)
+  bool unique_keys = false;  // refuse an object that names a key twice
 };
 
 /// Parses text; `where` names it in messages. Errors: Corrupt (malformed, too deep, not UTF-8, duplicate keys when
@@ -26,8 +28,9 @@ Json parse_json(std::string_view text, std::string_view where, const JsonLimits&
 OrderedJson parse_ordered_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 Json read_json_file(const std::filesystem::path& path, const JsonLimits& limits = {});
 
-/// Reads the member `key` of an object as T: int64_t, double, bool, std::string. `where` is file and path so far, for the
-/// message "where.key: found ..., wanted ...". find: nullopt when the key is absent or null; take: Corrupt when absent.
+/// Reads the member `key` of an object as T: int64_t, double, bool, std::string. `where` is file and path so far, for
+/// the message "where.key: found ..., wanted ...". find: nullopt when the key is absent or null; take: Corrupt when
+/// absent.
 template <class T>
 std::optional<T> find(const Json& object, std::string_view key, std::string_view where);
 template <class T>

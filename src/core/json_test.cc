@@ -21,7 +21,8 @@ std::string message_of(const std::string& text, const JsonLimits& limits = {}) {
 
 TEST(Json, ReadsWhatPythonWrites) {
   const Json j = parse_json(R"({"a": NaN, "b": -Infinity, "c": [Infinity], "d": {"__float__": "Infinity"},
-                               "e": 1000000000000000019884624838656, "f": "NaN"})", "f.json");
+                               "e": 1000000000000000019884624838656, "f": "NaN"})",
+                            "f.json");
   EXPECT_TRUE(std::isnan(take<double>(j, "a", "f.json")));
   EXPECT_EQ(take<double>(j, "b", "f.json"), -INFINITY);
   EXPECT_EQ(take<double>(j, "d", "f.json"), INFINITY);

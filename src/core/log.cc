@@ -25,7 +25,9 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void set_log_level(LogLevel level) { logger().set_level(kLevels[int(level)]); }
+void set_log_level(LogLevel level) {
+  logger().set_level(kLevels[int(level)]);
+}
 
 LogLevel log_level() {
   for (int i = 0; i < 5; ++i) {
@@ -34,6 +36,8 @@ LogLevel log_level() {
   return LogLevel::Off;
 }
 
-void log_line(LogLevel level, const std::string& text) { logger().log(kLevels[int(level)], text); }
+void log_line(LogLevel level, const std::string& text) {
+  logger().log(kLevels[int(level)], text);
+}
 
 }  // namespace loft

@@ -18,22 +18,22 @@ enum class RopeType : uint8_t { Default, Linear, Llama3, Yarn, Dynamic };
 struct RopeConfig {
   RopeType type = RopeType::Default;
   double theta = 10000.0;
-  std::string theta_source;            // "rope_parameters", "rope_theta" or "family default": shown at load
+  std::string theta_source;  // "rope_parameters", "rope_theta" or "family default": shown at load
   double factor = 1.0;
-  double low_freq_factor = 1.0;        // llama3
-  double high_freq_factor = 4.0;       // llama3
-  double original_max_positions = 0;   // llama3, yarn
+  double low_freq_factor = 1.0;       // llama3
+  double high_freq_factor = 4.0;      // llama3
+  double original_max_positions = 0;  // llama3, yarn
 };
 
 /// The "quantization" dict: global settings and the entries for module paths (an object, false = dense, true = global).
 struct QuantConfig {
-  std::optional<QuantFormat> global;                       // nullopt: the checkpoint has no dict
+  std::optional<QuantFormat> global;  // nullopt: the checkpoint has no dict
   std::map<std::string, std::variant<bool, QuantFormat>> modules;
 };
 
 struct ModelConfig {
-  std::string model_type;              // as in the innermost config, e.g. "llama", "gemma3_text"
-  std::string wrapper_type;            // "gemma3" when text_config was unpacked; else empty
+  std::string model_type;    // as in the innermost config, e.g. "llama", "gemma3_text"
+  std::string wrapper_type;  // "gemma3" when text_config was unpacked; else empty
   int64_t hidden_size = 0;
   int64_t n_layers = 0;
   int64_t n_heads = 0;
@@ -41,7 +41,7 @@ struct ModelConfig {
   int64_t head_dim = 0;
   int64_t intermediate_size = 0;
   int64_t vocab_size = 0;
-  int64_t max_positions = 0;           // max_position_embeddings
+  int64_t max_positions = 0;  // max_position_embeddings
   double rms_norm_eps = 1e-6;
   bool attention_bias = false;
   bool mlp_bias = false;

@@ -20,8 +20,8 @@ struct KvLayerShape {
 struct KvCacheShape {
   std::vector<KvLayerShape> layers;
   DType dtype = DType::F16;
-  int64_t max_tokens = 0;       // context of one sequence
-  int64_t max_chunk = 1;        // most rows of one sequence in one forward pass
+  int64_t max_tokens = 0;  // context of one sequence
+  int64_t max_chunk = 1;   // most rows of one sequence in one forward pass
 };
 
 /// Bytes of one sequence's cache. Error: Unsupported when the size does not fit 63 bits.

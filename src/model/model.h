@@ -21,15 +21,15 @@ struct BatchSequence {
 };
 
 struct Batch {
-  std::span<const int32_t> tokens;               // [m], ids in [0, vocab_size)
-  std::span<const BatchSequence> sequences;      // in row order, covering all rows
-  std::span<const int32_t> logit_rows;           // rows whose logits are wanted, ascending; lm_head runs on these only
+  std::span<const int32_t> tokens;           // [m], ids in [0, vocab_size)
+  std::span<const BatchSequence> sequences;  // in row order, covering all rows
+  std::span<const int32_t> logit_rows;       // rows whose logits are wanted, ascending; lm_head runs on these only
 };
 
 struct ModelOptions {
-  DType dtype = DType::F32;                      // activations and logits
-  int64_t max_rows = 2048;                       // most rows of one forward pass
-  int64_t max_logit_rows = 2048;                 // most logit rows of one forward pass
+  DType dtype = DType::F32;       // activations and logits
+  int64_t max_rows = 2048;        // most rows of one forward pass
+  int64_t max_logit_rows = 2048;  // most logit rows of one forward pass
 };
 
 /// const once loaded but for its scratch: one forward at a time.

@@ -1,6 +1,7 @@
 // model: safetensors files. What enters: a path. What leaves: named views into the mapped file, or a written file.
-// Format: 8 bytes little-endian header size N, N bytes of JSON, then the buffer. The reader trusts nothing (docs and limits:
-// checkpoints in docs/; header at most 100 MB, rank at most 8, no overlap, no hole, no duplicate name, checked products).
+// Format: 8 bytes little-endian header size N, N bytes of JSON, then the buffer. The reader trusts nothing (docs and
+// limits: checkpoints in docs/; header at most 100 MB, rank at most 8, no overlap, no hole, no duplicate name, checked
+// products).
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,11 +18,12 @@
 
 namespace loft {
 
-/// One tensor of a file: a view into the map, any alignment. dtype is nullopt for types loft cannot compute with (F8_...).
+/// One tensor of a file: a view into the map, any alignment. dtype is nullopt for types loft cannot compute with
+/// (F8_...).
 struct StoredTensor {
-  std::string dtype_text;               // as in the file: "F32", "BF16", "U32", ...
+  std::string dtype_text;  // as in the file: "F32", "BF16", "U32", ...
   std::optional<DType> dtype;
-  std::vector<uint64_t> shape;          // outermost first
+  std::vector<uint64_t> shape;  // outermost first
   std::span<const uint8_t> bytes;
 };
 
@@ -44,14 +46,14 @@ class SafetensorsFile {
 };
 
 /// All shards of a checkpoint folder as one map of names. Loads what model*.safetensors hold; the index, where present,
-/// only proves completeness (a shard that it names must be there; names are plain file names). A tensor in two shards is
-/// an error. Symlinks may lead only into the same Hugging Face cache root.
+/// only proves completeness (a shard that it names must be there; names are plain file names). A tensor in two shards
+/// is an error. Symlinks may lead only into the same Hugging Face cache root.
 class Shards {
  public:
   static Shards open(const std::filesystem::path& folder);
-  const StoredTensor* find(const std::string& name) const;                // null: absent
-  const std::string& file_of(const std::string& name) const;              // path of its shard, for messages
-  std::vector<std::string> names() const;                                 // sorted
+  const StoredTensor* find(const std::string& name) const;    // null: absent
+  const std::string& file_of(const std::string& name) const;  // path of its shard, for messages
+  std::vector<std::string> names() const;                     // sorted
   uint64_t total_bytes() const;
 
  private:
@@ -67,12 +69,13 @@ struct TensorPlan {
   uint64_t bytes() const;
 };
 
-/// Writes shards of at most max_shard_bytes into `folder`, model.safetensors or model-0000i-of-0000N.safetensors plus the
-/// index, metadata {"format": "mlx"}. Tensors are appended in the order of the plan, each in one or more pieces; finish()
-/// checks that nothing is missing. The caller makes the folder temporary and renames it when all is done.
+/// Writes shards of at most max_shard_bytes into `folder`, model.safetensors or model-0000i-of-0000N.safetensors plus
+/// the index, metadata {"format": "mlx"}. Tensors are appended in the order of the plan, each in one or more pieces;
+/// finish() checks that nothing is missing. The caller makes the folder temporary and renames it when all is done.
 class SafetensorsWriter {
  public:
-  SafetensorsWriter(std::filesystem::path folder, std::vector<TensorPlan> plan, uint64_t max_shard_bytes = uint64_t(5) << 30);
+  SafetensorsWriter(std::filesystem::path folder, std::vector<TensorPlan> plan,
+                    uint64_t max_shard_bytes = uint64_t(5) << 30);
   ~SafetensorsWriter();
   void append(std::span<const uint8_t> bytes);
   void finish();

@@ -14,11 +14,11 @@ namespace loft {
 
 /// One linear layer of a loaded model: the weight as the checkpoint has it, its layout, the row chosen last.
 struct Linear {
-  std::string name;                       // module path, for messages and --explain-routes
-  QuantWeight weight;                     // [n, k]
-  std::optional<Tensor> bias;             // [n], additive bias of the layer, not the quantization bias
+  std::string name;            // module path, for messages and --explain-routes
+  QuantWeight weight;          // [n, k]
+  std::optional<Tensor> bias;  // [n], additive bias of the layer, not the quantization bias
   Layout layout = Layout::Checkpoint;
-  Buffer packed;                          // the weight in `layout`; empty for Checkpoint
+  Buffer packed;  // the weight in `layout`; empty for Checkpoint
   // The answer of the selector and the m for which it stands, so that later calls are one compare.
   const QmmKernel* kernel = nullptr;
   MRange same{1, 0};
@@ -29,8 +29,8 @@ struct LinearWorkspace {
   Buffer buffer;
 };
 
-/// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with the
-/// refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m rows.
+/// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with
+/// the refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m rows.
 size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t max_m);
 LinearWorkspace make_linear_workspace(Backend& backend, size_t bytes);
 

@@ -25,11 +25,11 @@ struct QuantFormat {
 /// One row of the table of formats.
 struct FormatRow {
   QuantKind kind;
-  const char* name;    // the word of MLX's "mode"; "dense"
-  int default_bits;    // what MLX assumes when an entry leaves it out
+  const char* name;  // the word of MLX's "mode"; "dense"
+  int default_bits;  // what MLX assumes when an entry leaves it out
   int default_group;
   bool has_biases;
-  DType scale_dtype;   // U8 for the fp modes; affine scales have the checkpoint's float type, here F32
+  DType scale_dtype;  // U8 for the fp modes; affine scales have the checkpoint's float type, here F32
   bool (*is_valid)(int bits, int group);
 };
 
@@ -37,20 +37,20 @@ std::span<const FormatRow> format_rows();
 const FormatRow& format_row(QuantKind kind);
 std::optional<QuantKind> quant_kind_from_mode(std::string_view mode);
 bool is_valid(const QuantFormat& format);
-std::string format_name(const QuantFormat& format);                        ///< "affine4g64", "mxfp4", "dense"
-std::optional<QuantFormat> format_from_name(std::string_view name);        ///< the inverse; "affine4" means group 64
+std::string format_name(const QuantFormat& format);                  ///< "affine4g64", "mxfp4", "dense"
+std::optional<QuantFormat> format_from_name(std::string_view name);  ///< the inverse; "affine4" means group 64
 
 /// A weight [n, k] as it lies in the checkpoint: a view, any alignment (MLX does not pad its header).
 struct QuantWeight {
   QuantFormat format;
-  int64_t n = 0;                    // outputs
-  int64_t k = 0;                    // inputs
-  DType dense_dtype = DType::F32;   // kind Dense: F32, F16 or BF16
-  DType scale_dtype = DType::F32;   // affine: F32, F16 or BF16; fp modes: U8
-  const void* words = nullptr;      // uint32 [n, k * bits / 32], little-endian bit stream; Dense: [n, k]
-  const void* scales = nullptr;     // [n, k / group]; Dense: null
-  const void* biases = nullptr;     // [n, k / group]; affine only
-  float global_scale = 1.0f;        // nvfp4 only: factor on every weight (checkpoints.md section 4)
+  int64_t n = 0;                   // outputs
+  int64_t k = 0;                   // inputs
+  DType dense_dtype = DType::F32;  // kind Dense: F32, F16 or BF16
+  DType scale_dtype = DType::F32;  // affine: F32, F16 or BF16; fp modes: U8
+  const void* words = nullptr;     // uint32 [n, k * bits / 32], little-endian bit stream; Dense: [n, k]
+  const void* scales = nullptr;    // [n, k / group]; Dense: null
+  const void* biases = nullptr;    // [n, k / group]; affine only
+  float global_scale = 1.0f;       // nvfp4 only: factor on every weight (checkpoints.md section 4)
 };
 
 /// Bytes of one row of words, of scales (and of biases, where the format has them), and of all parts of the weight.
@@ -61,8 +61,8 @@ size_t weight_bytes(const QuantWeight& w);
 /// Rows [begin, end) of w as a view of the same memory.
 QuantWeight slice_rows(const QuantWeight& w, int64_t begin, int64_t end);
 
-/// Decodes one group (Dense: any run of `count` elements): weights [row, first .. first + count) as f32 into out [count].
-/// first and count are multiples of the group. q * scale + bias in f32, as MLX's dequantize computes it.
+/// Decodes one group (Dense: any run of `count` elements): weights [row, first .. first + count) as f32 into out
+/// [count]. first and count are multiples of the group. q * scale + bias in f32, as MLX's dequantize computes it.
 void dequantize_run(const QuantWeight& w, int64_t row, int64_t first, int64_t count, float* out);
 
 }  // namespace loft

@@ -23,7 +23,8 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-/// Fixed workers; the calling thread is one of them. One parallel_for at a time. Idle workers spin ~20 us, yield, then sleep.
+/// Fixed workers; the calling thread is one of them. One parallel_for at a time. Idle workers spin ~20 us, yield, then
+/// sleep.
 class ThreadPool {
  public:
   explicit ThreadPool(int n_threads);

@@ -1,0 +1,13 @@
+// apps: the subcommands, one a file. Each parses nothing itself (core/options did), calls functions below, and prints.
+#pragma once
+#include <span>
+
+#include "core/options.h"
+
+namespace loft {
+
+std::span<const Subcommand> subcommands();  // apps/subcommands.cc: the one list
+
+int run_version(const ParsedArgs& args);
+
+}  // namespace loft

@@ -1,0 +1,98 @@
+#include "core/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace loft {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Positional kModelArgument[] = {{"MODEL", "folder", true}};
+const Subcommand kCommand = {"run", kRun, "brief", kModelArgument, "", nullptr};
+
+ParsedArgs parsed(std::vector<std::string> args, std::vector<std::string> environment = {}) {
+  args.insert(args.begin(), "model");
+  return parse_args(kCommand, args, environment);
+}
+
+std::string error_of(std::vector<std::string> args, std::vector<std::string> environment = {}) {
+  try {
+    parsed(std::move(args), std::move(environment));
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::BadRequest);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Options, DefaultsStand) {
+  const ParsedArgs p = parsed({});
+  EXPECT_EQ(p.options.prefill_chunk, 2048u);
+  EXPECT_FALSE(p.options.quiet);
+  EXPECT_FALSE(p.options.ctx_size.has_value());
+  EXPECT_FALSE(p.has("prefill_chunk"));
+  EXPECT_EQ(p.positionals, std::vector<std::string>{"model"});
+}
+
+TEST(Options, FlagBeatsVariableBeatsAlias) {
+  const std::vector<std::string> environment = {"MLXCEL_PREFILL_CHUNK=64", "LOFT_PREFILL_CHUNK=128", "HOME=/"};
+  EXPECT_EQ(parsed({}, {environment[0]}).options.prefill_chunk, 64u);
+  EXPECT_EQ(parsed({}, environment).options.prefill_chunk, 128u);
+  EXPECT_EQ(parsed({"--prefill-chunk", "256"}, environment).options.prefill_chunk, 256u);
+  EXPECT_EQ(parsed({"--prefill-chunk=256"}).options.prefill_chunk, 256u);
+}
+
+TEST(Options, FurtherFlagsAndListsAndSwitches) {
+  const ParsedArgs p = parsed({"-n", "5", "--stop", "a", "--stop", "b,c", "-q", "--raw=off", "-p", "-", "--temp", "0"});
+  EXPECT_EQ(p.options.max_tokens, 5u);
+  EXPECT_EQ(p.options.stop, (std::vector<std::string>{"a", "b,c"}));
+  EXPECT_TRUE(p.options.quiet);
+  EXPECT_FALSE(p.options.raw);
+  EXPECT_EQ(p.options.prompt, "-");
+  EXPECT_EQ(p.options.temperature, 0.0);
+}
+
+TEST(Options, AMistakeNamesValueWantedAndTheNearMiss) {
+  EXPECT_THAT(error_of({"--top-k", "12abc"}), HasSubstr("--top-k: found '12abc', wanted a whole number"));
+  EXPECT_THAT(error_of({"--top-kk", "1"}), HasSubstr("did you mean --top-k?"));
+  EXPECT_THAT(error_of({}, {"LOFT_TOP_KK=1"}), HasSubstr("did you mean LOFT_TOP_K?"));
+  EXPECT_THAT(error_of({}, {"LOFT_PREFILL_CHUNK=0"}), HasSubstr("LOFT_PREFILL_CHUNK: found '0'"));
+  EXPECT_THAT(error_of({"--dtype", "int8"}), HasSubstr("one of auto|f32|f16|bf16"));
+  EXPECT_THAT(error_of({"--min-p", "1.5"}), HasSubstr("0..1"));
+  EXPECT_THAT(error_of({"--temp", "nan"}), HasSubstr("finite"));
+  EXPECT_THAT(error_of({"a", "b"}), HasSubstr("one argument too many"));
+  EXPECT_THROW(parse_args(kCommand, {}, {}), Error);
+}
+
+TEST(Options, ABadAliasKeepsTheDefault) {
+  EXPECT_EQ(parsed({}, {"MLXCEL_PREFILL_CHUNK=abc"}).options.prefill_chunk, 2048u);
+  EXPECT_EQ(parsed({}, {"MLXCEL_PREFILL_CHUNK="}).options.prefill_chunk, 2048u);
+}
+
+TEST(Options, BytesTakeUnitsAndRefuseOverflow) {
+  EXPECT_EQ(parsed({"--memory-limit", "2G"}).options.memory_limit, uint64_t(2) << 30);
+  EXPECT_EQ(parsed({"--memory-limit", "512k"}).options.memory_limit, 512u << 10);
+  EXPECT_THAT(error_of({"--memory-limit", "99999999999999999999"}), HasSubstr("memory-limit"));
+  EXPECT_THAT(error_of({"--memory-limit", "17179869184G"}), HasSubstr("memory-limit"));
+}
+
+TEST(Options, EveryRowHasItsOwnNamesAndADefaultItAccepts) {
+  std::vector<std::string> seen;
+  for (const OptionRow& row : option_rows()) {
+    seen.push_back(row.flag);
+    const std::string shown = row.show(Options{});
+    Options options;
+    if (shown != "unset" && !shown.empty()) {
+      EXPECT_TRUE(row.set(options, shown)) << row.name;
+    }
+    EXPECT_NE(std::string(row.help), "") << row.name;
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
+}
+
+}  // namespace
+}  // namespace loft
