@@ -50,7 +50,7 @@ struct QuantWeight {
   const void* words = nullptr;     // uint32 [n, k * bits / 32], little-endian bit stream; Dense: [n, k]
   const void* scales = nullptr;    // [n, k / group]; Dense: null
   const void* biases = nullptr;    // [n, k / group]; affine only
-  float global_scale = 1.0f;       // nvfp4 only: factor on every weight (checkpoints.md section 4)
+  float global_scale = 1.0f;       // nvfp4 only: factor on every scale, nvfp4_factor(P.global_scale) in quant/mxfp.h
 };
 
 /// Bytes of one row of words, of scales (and of biases, where the format has them), and of all parts of the weight.
@@ -61,8 +61,10 @@ size_t weight_bytes(const QuantWeight& w);
 /// Rows [begin, end) of w as a view of the same memory.
 QuantWeight slice_rows(const QuantWeight& w, int64_t begin, int64_t end);
 
-/// Decodes one group (Dense: any run of `count` elements): weights [row, first .. first + count) as f32 into out
-/// [count]. first and count are multiples of the group. q * scale + bias in f32, as MLX's dequantize computes it.
+/// Decodes weights [row, first .. first + count) as f32 into out [count]. first and count are multiples of the group
+/// (Dense: any run). The truth for every kernel: bit for bit what MLX's CPU `dequantize` gives for f32 scales and an
+/// f32 result, that is q * scale + bias with product and sum each rounded to f32. With f16 or bf16 scales MLX rounds
+/// both in that type; loft widens scale and bias to f32 first and never rounds in between. Allocates nothing.
 void dequantize_run(const QuantWeight& w, int64_t row, int64_t first, int64_t count, float* out);
 
 }  // namespace loft
