@@ -37,6 +37,7 @@ enum class QmmActivations : uint8_t { A16, A8, F32 };
 struct QmmPolicy {
   std::string forced_kernel;  // option qmm-kernel: the only row that may run; empty: any
   QmmActivations activations = QmmActivations::A16;
+  bool explain_routes = false;  // log each new shape's decision once (level Warn, so it shows)
 };
 
 }  // namespace loft

@@ -43,7 +43,10 @@ struct MRange {
   int64_t lo = 1, hi = INT_MAX;  // rows of x, both ends included; lo > hi: none
 };
 
-/// One row of a table. reject and m_range are pure: hardware and options are arguments.
+/// What a backend needs to run a row; each backend derives its own from it. The router never looks inside.
+struct QmmEntry {};
+
+/// One row of a table. reject, m_range and workspace_bytes are pure: hardware and options are arguments.
 struct QmmKernel {
   const char* name;  // <op>_<format><bits>_<x dtype>[_<tile or method>]_<isa or library>
   QmmRoute route;
@@ -51,8 +54,8 @@ struct QmmKernel {
   bool canonical;  // sums in the canonical order: same bytes for a row of x at every m
   MRange (*m_range)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);      // for which m it should run
   const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&);  // null: it can; else the reason
-  size_t (*workspace_bytes)(const QmmSpec&, int64_t m);
-  void (*run)(const QmmArgs&);  // null where the build lacks the backend
+  size_t (*workspace_bytes)(const QmmSpec&, int64_t m, const DeviceInfo&);
+  const QmmEntry* entry;  // null where the build lacks the backend
 };
 
 }  // namespace loft

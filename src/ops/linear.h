@@ -18,7 +18,8 @@ struct Linear {
   QuantWeight weight;          // [n, k]
   std::optional<Tensor> bias;  // [n], additive bias of the layer, not the quantization bias
   Layout layout = Layout::Checkpoint;
-  Buffer packed;  // the weight in `layout`; empty for Checkpoint
+  Buffer packed;               // the weight in `layout`; empty for Checkpoint
+  DType x_dtype = DType::F32;  // of x and y, set by prepare_linear
   // The answer of the selector and the m for which it stands, so that later calls are one compare.
   const QmmKernel* kernel = nullptr;
   MRange same{1, 0};

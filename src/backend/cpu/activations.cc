@@ -1,0 +1,94 @@
+// backend/cpu: the plain form of every preparation; the SIMD ones must give the same bytes.
+#include "backend/cpu/activations.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/device_info.h"
+
+namespace loft {
+
+float load_f32(const void* row, DType dtype, int64_t i) {
+  if (dtype == DType::F32) {
+    float v;
+    std::memcpy(&v, static_cast<const uint8_t*>(row) + i * 4, 4);
+    return v;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, static_cast<const uint8_t*>(row) + i * 2, 2);
+  return dtype == DType::BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+void store_y(const Tensor& y, int64_t row, int64_t column, float value) {
+  const int64_t at = row * y.stride[0] + column;
+  if (y.dtype == DType::F32) {
+    y.as<float>()[at] = value;
+  } else {
+    y.as<uint16_t>()[at] = y.dtype == DType::BF16 ? f32_to_bf16(value) : f32_to_f16(value);
+  }
+}
+
+int code_order_source(CodeOrder order, int i) {
+  const int quad = i / 4;
+  const int byte = i % 4;
+  if (order == CodeOrder::Nibbles) return (quad / 2) * 8 + quad % 2 + byte * 2;
+  if (order == CodeOrder::Crumbs) return (quad / 4) * 16 + quad % 4 + byte * 4;
+  return i;
+}
+
+size_t activation_bytes(const ActivationKey& key, int64_t m, int64_t k, DType x_dtype) {
+  if (key.form == ActivationForm::F32) return x_dtype == DType::F32 ? 0 : align64(size_t(m * k) * 4);
+  return align64(size_t(m * k) * 2) + 2 * align64(size_t(m * (k / key.group)) * 4);
+}
+
+size_t cpu_workspace_bytes(const CpuQmmEntry& entry, const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
+  const size_t scratch = align64(entry.scratch_bytes(spec, m));
+  return activation_bytes(entry.key(spec.format), m, spec.k, spec.x_dtype) + size_t(device.n_threads) * scratch;
+}
+
+void prepare_f32(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out) {
+  if (x.dtype == DType::F32) return;  // out.f32 is x itself
+  const uint16_t* in = x.as<uint16_t>();
+  const bool is_bf16 = x.dtype == DType::BF16;
+  for (int64_t i = row_begin * out.k; i < row_end * out.k; ++i) {
+    out.f32[i] = is_bf16 ? bf16_to_f32(in[i]) : f16_to_f32(in[i]);
+  }
+}
+
+void prepare_a16_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out) {
+  const int group = out.key.group;
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const A16Slice slice = a16_slice(out, row / kSliceRows);
+    const int r = int(row - slice.first);
+    const uint8_t* in = x.as<uint8_t>() + size_t(row * out.k) * dtype_bytes(x.dtype);
+    for (int64_t g = 0; g < out.k / group; ++g) {
+      float a = 0.0f;
+      bool is_finite = true;
+      for (int i = 0; i < group; ++i) {
+        const float v = std::fabs(load_f32(in, x.dtype, g * group + i));
+        is_finite = is_finite && v <= std::numeric_limits<float>::max();
+        a = v > a ? v : a;
+      }
+      const bool is_zero = !is_finite || a < kA16Tiny;
+      const float inverse = is_zero ? 0.0f : kA16Max / a;
+      const float d = !is_finite ? std::numeric_limits<float>::quiet_NaN() : is_zero ? 0.0f : a / kA16Max;
+      int sum = 0;
+      for (int i = 0; i < group; ++i) {
+        const int block = int(g * group + i) / 32;
+        const int at = i % 32;
+        const float v = load_f32(in, x.dtype, int64_t(block) * 32 + code_order_source(out.key.order, at));
+        const int q = is_zero ? 0 : int(std::nearbyint(v * inverse));
+        const int hi = (q + 128) >> 8;
+        sum += q;
+        int8_t* quad = slice.codes + ((int64_t(block) * 16 + at / 4) * slice.rows + r) * 4 + at % 4;
+        quad[0] = int8_t(hi);
+        quad[int64_t(32) * slice.rows] = int8_t(q - 256 * hi);
+      }
+      slice.d[g * slice.rows + r] = d;
+      slice.s[g * slice.rows + r] = d * float(sum);
+    }
+  }
+}
+
+}  // namespace loft

@@ -1,0 +1,67 @@
+// backend/cpu: what a CPU row of the table consists of: how it wants the activations, and a single-threaded function
+// over a range of outputs. Read this first, then cpu_qmm.cc (the loop) and one qmm_*.cc (the arithmetic).
+#pragma once
+#include <cstdint>
+
+#include "backend/qmm_kernel.h"
+#include "core/tensor.h"
+#include "quant/format.h"
+
+namespace loft {
+
+/// F32: x as f32 [m, k]. A16: 16-bit fixed point a group, as two int8 planes (activations.h). A16Pairs: the same
+/// numbers as int16.
+enum class ActivationForm : uint8_t { F32, A16, A16Pairs };
+
+/// The order of the activations inside 32 inputs, chosen so that unpacked weight registers need no shuffle.
+enum class CodeOrder : uint8_t { Natural, Nibbles, Crumbs };
+
+/// What one preparation of x serves. Parts of a call with equal keys share it.
+struct ActivationKey {
+  ActivationForm form = ActivationForm::F32;
+  CodeOrder order = CodeOrder::Natural;
+  int group = 0;  // inputs that share a scale; 0 for F32
+  bool operator==(const ActivationKey&) const = default;
+};
+
+/// x [m, k] made ready; memory of the call's workspace (or x itself).
+struct PreparedActivations {
+  ActivationKey key;
+  int64_t m = 0, k = 0;
+  float* f32 = nullptr;     // [m, k], form F32
+  int8_t* codes = nullptr;  // A16 forms: see activations.h
+  float* d = nullptr;       // [k / group, m] in slices, step of the codes
+  float* s = nullptr;       // as d: d * (sum of the group's codes)
+};
+
+/// One piece of work for one thread: columns [begin, end) of y.
+struct CpuQmmRange {
+  const QuantWeight* weight = nullptr;  // [n, k]
+  const PreparedActivations* x = nullptr;
+  const Tensor* y = nullptr;  // [m, n], rows may be strided
+  int64_t begin = 0, end = 0;
+  void* scratch = nullptr;  // scratch_bytes of this thread, 64-byte aligned
+};
+
+struct CpuQmmEntry : QmmEntry {
+  ActivationKey (*key)(const QuantFormat& format);
+  void (*prepare)(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out);
+  size_t (*scratch_bytes)(const QmmSpec& spec, int64_t m);  // a thread
+  void (*run)(const CpuQmmRange& range);
+  int n_step;  // ranges begin at multiples of it
+};
+
+/// Bytes of the prepared activations in a workspace (64-byte multiples).
+size_t activation_bytes(const ActivationKey& key, int64_t m, int64_t k, DType x_dtype);
+
+/// workspace_bytes of any CPU row: activations, then the scratch of each thread.
+size_t cpu_workspace_bytes(const CpuQmmEntry& entry, const QmmSpec& spec, int64_t m, const DeviceInfo& device);
+
+inline size_t align64(size_t bytes) {
+  return (bytes + 63) & ~size_t{63};
+}
+
+/// Rows of the entries below exist in every build; the functions behind them only where the ISA does.
+extern const CpuQmmEntry kScalarEntry;
+
+}  // namespace loft

@@ -1,0 +1,40 @@
+// backend/cpu: the rows, best first, the reference last. The only place with #ifdefs on the instruction set.
+#include "backend/cpu/cpu_qmm.h"
+#include "backend/cpu/qmm_rows.h"
+#include "backend/device_info.h"
+
+namespace loft {
+namespace {
+
+MRange any_m(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {};
+}
+
+const char* reject_not_plain(const QmmSpec& spec, const DeviceInfo& device) {
+  if (device.kind != DeviceKind::Cpu) return "needs a cpu";
+  if (!spec.transposed) return "needs w [n, k]";
+  if (spec.batch_w != 1 || spec.batch_x != 1) return "needs the batch folded into m";
+  return nullptr;
+}
+
+const char* reject_scalar(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy&) {
+  return reject_not_plain(spec, device);
+}
+
+template <const CpuQmmEntry& entry>
+size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
+  return cpu_workspace_bytes(entry, spec, m, device);
+}
+
+const QmmKernel kRows[] = {
+    {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,
+     workspace_of<kScalarEntry>, &kScalarEntry},
+};
+
+}  // namespace
+
+std::span<const QmmKernel> cpu_qmm_table() {
+  return kRows;
+}
+
+}  // namespace loft
