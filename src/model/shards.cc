@@ -1,0 +1,173 @@
+// model: the shards of a checkpoint folder as one map of names, and the proof that they are all there. See
+// safetensors.h.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "model/safetensors.h"
+
+namespace loft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr size_t kMaxIndexBytes = size_t(256) << 20;
+
+bool is_shard_name(std::string_view name) {
+  return name.starts_with("model") && name.ends_with(".safetensors");
+}
+
+// Within a Hugging Face cache a folder is ROOT/models--ORG--NAME/snapshots/COMMIT and its files are links to blobs, at
+// most two hops away but inside ROOT. Any other folder is its own boundary.
+fs::path boundary_of(const fs::path& canonical_folder) {
+  const fs::path snapshots = canonical_folder.parent_path();
+  const fs::path repository = snapshots.parent_path();
+  if (snapshots.filename() == "snapshots" && repository.filename().string().starts_with("models--")) {
+    return repository.parent_path();
+  }
+  return canonical_folder;
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  const auto [in_folder, in_path] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return in_folder == folder.end() && in_path != path.end();
+}
+
+// The real file behind a shard, checked: inside the boundary, finished.
+fs::path resolve_shard(const fs::path& shard, const fs::path& boundary) {
+  std::error_code error;
+  const fs::path target = fs::canonical(shard, error);
+  if (error) fail(Code::NotFound, "{}: {}; the download is not finished", shard.string(), error.message());
+  if (!is_inside(target, boundary)) {
+    fail(Code::Corrupt, "{}: leads to {}, outside of {}", shard.string(), target.string(), boundary.string());
+  }
+  for (const fs::path& file : {shard, target}) {
+    fs::path twin = file;
+    twin += ".incomplete";
+    if (fs::exists(twin, error)) {
+      fail(Code::NotFound, "{}: the download is not finished, {} is there", shard.string(), twin.string());
+    }
+  }
+  return target;
+}
+
+std::vector<fs::path> list_shards(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  if (error) fail(Code::NotFound, "{}: {}", folder.string(), error.message());
+  std::vector<fs::path> shards;
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().filename().string();
+    if (is_shard_name(name)) shards.push_back(entry.path());
+    if (name.starts_with("model") && name.ends_with(".safetensors.incomplete")) {
+      fail(Code::NotFound, "{}: the download is not finished", entry.path().string());
+    }
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+// weight_map of the index: tensor -> shard. Shard names are plain names of files of this folder.
+std::map<std::string, std::string> read_weight_map(const fs::path& index) {
+  const Json json = read_json_file(index, {.max_bytes = kMaxIndexBytes, .unique_keys = true});
+  const Json* weight_map = find_member(json, "weight_map");
+  if (!weight_map || !weight_map->is_object()) fail(Code::Corrupt, "{}: no object \"weight_map\"", index.string());
+  std::map<std::string, std::string> shard_of;
+  for (const auto& [tensor, value] : weight_map->items()) {
+    const std::string shard = value.is_string() ? value.get<std::string>() : std::string();
+    const bool is_plain = shard.find('/') == std::string::npos && shard.find('\\') == std::string::npos &&
+                          shard.find('\0') == std::string::npos;
+    if (!is_plain || !is_shard_name(shard)) {
+      fail(Code::Corrupt, "{}: weight_map.{} is {}, wanted the name of a file model*.safetensors in the same folder",
+           index.string(), tensor, brief(value));
+    }
+    shard_of.emplace(tensor, shard);
+  }
+  return shard_of;
+}
+
+// Says, once, where the index and the files differ in tensors; what the files hold is what counts.
+void compare_with_index(const std::map<std::string, std::string>& shard_of, const Shards& shards,
+                        const fs::path& index) {
+  size_t n_absent = 0, n_elsewhere = 0;
+  std::string example;
+  for (const auto& [tensor, shard] : shard_of) {
+    const bool is_absent = !shards.find(tensor);
+    const bool is_elsewhere = !is_absent && fs::path(shards.file_of(tensor)).filename() != shard;
+    n_absent += is_absent;
+    n_elsewhere += is_elsewhere;
+    if ((is_absent || is_elsewhere) && example.empty()) example = tensor;
+  }
+  const size_t n_extra = shards.names().size() + n_absent - shard_of.size();
+  if (n_extra > 0 && example.empty()) example = "an unlisted one";
+  if (n_absent + n_elsewhere + n_extra == 0) return;
+  log_warn(
+      "{}: disagrees with the files, which are believed: {} tensors are in no file, {} in another file, {} are not "
+      "listed ({})",
+      index.string(), n_absent, n_elsewhere, n_extra, example);
+}
+
+}  // namespace
+
+Shards Shards::open(const fs::path& folder) {
+  const std::vector<fs::path> paths = list_shards(folder);
+  const fs::path index = folder / kIndexName;
+  std::error_code error;
+  std::map<std::string, std::string> shard_of;
+  const bool has_index = fs::exists(index, error);
+  if (has_index) shard_of = read_weight_map(index);
+  std::set<std::string> wanted;
+  for (const auto& [tensor, shard] : shard_of) wanted.insert(shard);
+  for (const fs::path& path : paths) wanted.erase(path.filename().string());
+  if (!wanted.empty()) {
+    fail(Code::NotFound, "{}: missing, {} names it{}", (folder / *wanted.begin()).string(), kIndexName,
+         wanted.size() > 1 ? fmt::format(" and {} others that are missing", wanted.size() - 1) : "");
+  }
+  if (paths.empty()) fail(Code::NotFound, "{}: no model*.safetensors in this folder", folder.string());
+
+  Shards shards;
+  const fs::path boundary = boundary_of(fs::canonical(folder));
+  for (const fs::path& path : paths) {
+    resolve_shard(path, boundary);
+    shards.files_.push_back(SafetensorsFile::open(path));
+  }
+  for (size_t i = 0; i < shards.files_.size(); ++i) {
+    for (const auto& [name, tensor] : shards.files_[i].tensors()) {
+      const auto [it, is_new] = shards.by_name_.try_emplace(name, &tensor, i);
+      if (is_new) continue;
+      fail(Code::Corrupt, "tensor {} is in two shards, {} and {}", name, shards.files_[it->second.second].where(),
+           shards.files_[i].where());
+    }
+  }
+  if (has_index) compare_with_index(shard_of, shards, index);
+  return shards;
+}
+
+const StoredTensor* Shards::find(const std::string& name) const {
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : it->second.first;
+}
+
+const std::string& Shards::file_of(const std::string& name) const {
+  const auto it = by_name_.find(name);
+  LOFT_CHECK_MSG(it != by_name_.end(), "no tensor {}", name);
+  return files_[it->second.second].where();
+}
+
+std::vector<std::string> Shards::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, place] : by_name_) all.push_back(name);
+  return all;
+}
+
+uint64_t Shards::total_bytes() const {
+  uint64_t total = 0;
+  for (const auto& [name, place] : by_name_) total += place.first->bytes.size();
+  return total;
+}
+
+}  // namespace loft
