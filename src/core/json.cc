@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/file_map.h"
@@ -58,6 +58,33 @@ std::string prescan(std::string_view text, std::string_view where, const JsonLim
   return rewritten;
 }
 
+// Stops at the first key that stands twice in its object. A pass of its own: the library's parser with a callback looks
+// over all members again at each end of an object, which takes seconds for the headers of large checkpoints.
+template <class J>
+struct KeyWatch : nlohmann::json_sax<J> {
+  std::vector<std::unordered_set<std::string>> keys;
+  std::optional<std::string> duplicate;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(typename J::number_integer_t) override { return true; }
+  bool number_unsigned(typename J::number_unsigned_t) override { return true; }
+  bool number_float(typename J::number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(typename J::binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(size_t) override { return keys.emplace_back(), true; }
+  bool end_object() override { return keys.pop_back(), true; }
+  bool key(std::string& name) override {
+    if (keys.back().insert(name).second) return true;
+    duplicate = name;
+    return false;
+  }
+  // Malformed text is reported by the parse that follows.
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+};
+
 template <class J>
 J parse(std::string_view text, std::string_view where, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
@@ -65,21 +92,15 @@ J parse(std::string_view text, std::string_view where, const JsonLimits& limits)
   }
   const std::string rewritten = prescan(text, where, limits);
   const std::string_view source = rewritten.empty() ? text : std::string_view(rewritten);
-  std::vector<std::set<std::string>> keys;
-  std::string duplicate;
-  const auto watch_keys = [&](int, typename J::parse_event_t event, J& value) {
-    using Event = typename J::parse_event_t;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(value.template get<std::string>()).second) {
-      duplicate = value.template get<std::string>();
-    }
-    return true;
-  };
   try {
-    J result = limits.unique_keys ? J::parse(source, watch_keys) : J::parse(source);
-    if (!duplicate.empty()) fail(Code::Corrupt, "{}: the key \"{}\" stands twice in one object", where, duplicate);
-    return result;
+    if (limits.unique_keys) {
+      KeyWatch<J> watch;
+      J::sax_parse(source, &watch);
+      if (watch.duplicate) {
+        fail(Code::Corrupt, "{}: the key \"{}\" stands twice in one object", where, *watch.duplicate);
+      }
+    }
+    return J::parse(source);
   } catch (const nlohmann::json::exception& e) {
     fail(Code::Corrupt, "{}: not valid JSON: {}", where, e.what());
   }

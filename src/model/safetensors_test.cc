@@ -150,13 +150,14 @@ TEST(Safetensors, RefusesANameThatStandsTwice) {
   EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4), HasSubstr("twice"));
 }
 
+// Half a second; with a key check that looks over all members at each end of an object it takes minutes.
 TEST(Safetensors, ReadsManyTensors) {
   std::string header = "{";
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 100000; ++i) {
     header += (i ? "," : "") + entry("t" + std::to_string(i), "U8", "[1]", fmt::format("[{},{}]", i, i + 1));
   }
-  const Bytes file = file_of(header + "}", 20000);
-  EXPECT_EQ(SafetensorsFile::parse(file, "t").tensors().size(), 20000u);
+  const Bytes file = file_of(header + "}", 100000);
+  EXPECT_EQ(SafetensorsFile::parse(file, "t").tensors().size(), 100000u);
 }
 
 TEST(Safetensors, EveryPrefixOfAFileIsRefused) {
