@@ -20,6 +20,15 @@ DeviceInfo cpu(const char* name, uint32_t isa, int n_threads, int64_t l2_bytes, 
           .memory_bytes = 0};
 }
 
+DeviceInfo amd(const char* name, int compute_units, int64_t l2_bytes, bool has_wmma, bool has_fp8) {
+  return {.kind = DeviceKind::Hip,
+          .name = name,
+          .l2_bytes = l2_bytes,
+          .compute_units = compute_units,
+          .has_wmma = has_wmma,
+          .has_fp8 = has_fp8};
+}
+
 const std::array kDevices = {
     cpu("cpu-scalar", 0, 4, kMiB / 2, 4 * kMiB),
     cpu("cpu-avx2", kIsaAvx2, 4, kMiB / 4, 8 * kMiB),                              // Haswell to Comet Lake, Zen 1 to 3
@@ -29,6 +38,13 @@ const std::array kDevices = {
     cpu("cpu-icelake", kAvx512Vnni | kIsaAvx512Vbmi, 2, 5 * kMiB / 4, 48 * kMiB),  // Ice Lake-SP
     cpu("cpu-zen4", kAvx512Vnni | kIsaAvx512Vbmi | kIsaAvx512Bf16, 2, kMiB, 32 * kMiB),  // EPYC 9004
     cpu("cpu-neon", kIsaNeonDotprod | kIsaNeonI8mm, 8, kMiB, 32 * kMiB),                 // Graviton 3
+    amd("gfx1030", 80, 4 * kMiB, false, false),                                          // Radeon RX 6900 XT
+    amd("gfx1100", 96, 6 * kMiB, true, false),                                           // Radeon RX 7900 XTX
+    amd("gfx1103", 12, 2 * kMiB, true, false),                                           // Radeon 780M
+    amd("gfx1150", 16, 2 * kMiB, true, false),                                           // Radeon 890M
+    amd("gfx1151", 40, 2 * kMiB, true, false),                                           // Radeon 8060S
+    amd("gfx1201", 64, 8 * kMiB, true, true),                                            // Radeon RX 9070 XT
+    amd("gfx942", 304, 4 * kMiB, false, false),                                          // Instinct MI300X
 };
 
 constexpr std::array<std::pair<uint32_t, const char*>, 8> kIsaNames = {{

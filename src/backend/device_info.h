@@ -29,13 +29,35 @@ struct DeviceInfo {
   int64_t l2_bytes = 0;
   int64_t l3_bytes = 0;
   int64_t memory_bytes = 0;  // usable by this process; 0: unknown
+  // GPUs only.
+  int compute_units = 0;
+  bool has_wmma = false;  // bf16 matrix instructions that the published fused kernel needs
+  bool has_fp8 = false;   // passes the fp8 GEMM probe
+  // A library that multiplies dense matrices: always linked on a CPU, found by dlopen on AMD.
+  bool has_gemm_library = true;
 };
 
 enum class QmmActivations : uint8_t { A16, A8, F32 };
 
+/// Published: the decisions of the published system, to the row. Loft: what loft's own kernels and measurements say.
+enum class QmmPolicyKind : uint8_t { Loft, Published };
+
+/// Force re-admits 2..8 rows to the fused kernel and removes its ceiling.
+enum class QmmFused : uint8_t { Auto, Off, Force };
+
+/// What happens to a product above the fused kernel's ceiling: Bypass leaves the dequantized-weight cache alone.
+enum class QmmAboveCeiling : uint8_t { Bypass, Cache };
+
 /// Option values that routing reads (core/options.def, names beginning with qmm_).
 struct QmmPolicy {
-  std::string forced_kernel;  // option qmm-kernel: the only row that may run; empty: any
+  QmmPolicyKind kind = QmmPolicyKind::Loft;
+  QmmFused fused = QmmFused::Auto;
+  std::optional<int64_t> fused_max_m{};          // rows from which the fused kernel gives way; unset: per device
+  bool dequant_gemm = true;                      // allow dequantize + GEMM
+  std::optional<int64_t> dequant_m_threshold{};  // unset: the built-in crossover
+  QmmAboveCeiling above_ceiling = QmmAboveCeiling::Bypass;
+  bool force_low_cu = false;
+  std::string forced_kernel{};  // option qmm-kernel: the only row that may run; empty: any
   QmmActivations activations = QmmActivations::A16;
   bool explain_routes = false;  // log each new shape's decision once (level Warn, so it shows)
 };
