@@ -32,7 +32,7 @@ struct SamplerParams {
   double presence_penalty = 0;    // subtracted once from tokens of the answer so far
   double frequency_penalty = 0;   // subtracted per occurrence in the answer so far
   int64_t penalty_window = 64;    // penalties look at this many last tokens; -1: at all
-  std::vector<LogitBias> logit_bias;
+  std::vector<LogitBias> logit_bias = {};
   uint64_t seed = 0;
 };
 
