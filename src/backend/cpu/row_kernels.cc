@@ -1,0 +1,16 @@
+// backend/cpu: which table of row kernels a machine gets.
+#include "backend/cpu/row_kernels.h"
+
+#include "backend/device_info.h"
+
+namespace loft {
+
+const RowKernels& row_kernels([[maybe_unused]] uint32_t isa) {
+#if defined(__x86_64__)
+  if (isa & kIsaAvx512) return kRowKernelsAvx512;
+  if (isa & kIsaAvx2) return kRowKernelsAvx2;
+#endif
+  return kRowKernelsScalar;
+}
+
+}  // namespace loft

@@ -1,0 +1,85 @@
+// backend/cpu: the single-threaded kernels of every op but the quantized product, as one table an instruction set.
+// Pointers and counts enter; parallel loops and strides stay in norm.cc, rope.cc, attention.cc, elementwise.cc,
+// gather.cc.
+#pragma once
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace loft {
+
+/// Elements in memory, so that a pointer says its type.
+struct Half {
+  uint16_t bits;
+};
+struct Bf16 {
+  uint16_t bits;
+};
+
+/// Index of a float type in the tables below.
+inline constexpr int kFloatTypes = 3;
+constexpr int float_index(DType dtype) {
+  return dtype == DType::F32 ? 0 : dtype == DType::F16 ? 1 : 2;
+}
+
+/// Attention sums over keys in blocks of 64 positions, and blocks in chunks of 512, both at fixed multiples, so that
+/// the result of a row does not depend on the rows beside it. 64 scores are four vectors; 512 keys are a few
+/// microseconds of work, enough for one task of a decode step.
+inline constexpr int64_t kKeyBlock = 64;
+inline constexpr int64_t kKeyChunk = 512;
+
+/// Query rows of one key/value head: row i has position first_position + i / group and sees keys from
+/// position - window + 1 (window 0: from 0) to its own. d is padded to dp, a multiple of 16, in all scratch.
+struct AttendArgs {
+  const float* q = nullptr;  // [n_q, dp], scaled
+  int64_t n_q = 0;
+  int64_t group = 1;  // query heads a key/value head
+  int64_t first_position = 0;
+  int64_t window = 0;
+  float softcap = 0.0f;
+  const void* k = nullptr;  // [capacity, d]; position p in row p % capacity
+  const void* v = nullptr;  // [capacity, d]
+  int64_t capacity = 0;
+  int64_t d = 0;
+  int64_t begin = 0, end = 0;  // positions of one chunk, [begin, end) inside [c * kKeyChunk, (c + 1) * kKeyChunk)
+  float* scratch = nullptr;    // attend_scratch_floats
+  // Out: softmax state over the chunk. Rows that see nothing of it have peak -inf, sum 0.
+  float* peak = nullptr;  // [n_q]
+  float* sum = nullptr;   // [n_q]
+  float* acc = nullptr;   // [n_q, dp]
+};
+/// Floats that attend() needs as scratch for n_q rows.
+constexpr int64_t attend_scratch_floats(int64_t n_q, int64_t dp) {
+  return n_q * kKeyBlock + 2 * kKeyBlock * dp + n_q * dp;
+}
+
+struct RowKernels {
+  const char* name;
+  void (*rms_norm[kFloatTypes][kFloatTypes])(const void* x, const void* weight, void* y, int64_t d, float eps,
+                                             float weight_offset);  // x type, weight type
+  /// One row of x: n_heads heads, head_stride elements apart.
+  void (*rope[kFloatTypes])(void* x, int64_t n_heads, int64_t head_stride, const float* inv_freq, int64_t n_half,
+                            int32_t position, float scale);
+  void (*add[kFloatTypes][kFloatTypes])(const void* a, const void* b, void* y, int64_t n);  // a and y type, b type
+  void (*silu_mul[kFloatTypes])(const void* gate, const void* up, void* y, int64_t n);
+  void (*gelu_tanh_mul[kFloatTypes])(const void* gate, const void* up, void* y, int64_t n);
+  void (*softcap[kFloatTypes])(const void* x, float cap, void* y, int64_t n);
+  /// y = scale * x, converted.
+  void (*scale_cast[kFloatTypes][kFloatTypes])(const void* x, float scale, void* y, int64_t n);  // x type, y type
+  void (*attend[kFloatTypes])(const AttendArgs& args);  // type of keys and values
+  /// total = total merged with part, row by row; total starts as peak -inf, sum 0, acc 0.
+  void (*merge)(AttendArgs& total, const AttendArgs& part, int64_t dp);
+  /// y [d] = acc / sum.
+  void (*finish[kFloatTypes])(const float* acc, float sum, void* y, int64_t d);
+};
+
+/// The best table that the CpuIsa bits allow.
+const RowKernels& row_kernels(uint32_t isa);
+
+extern const RowKernels kRowKernelsScalar;
+#if defined(__x86_64__)
+extern const RowKernels kRowKernelsAvx2;
+extern const RowKernels kRowKernelsAvx512;
+#endif
+
+}  // namespace loft

@@ -1,0 +1,18 @@
+# backend: instruction-set flags, a file at a time. Feature flags only: one program serves every CPU, and nothing enters
+# these files before cpuid has said that it may.
+
+# The row kernels of the ops. -Wno-psabi: vectors never leave an inlined function. They need less than the files of the
+# quantized product do, and run on every AVX-512 machine.
+set(row_flags -Wno-psabi -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12's own AVX-512 header reads its _mm512_undefined_*() on purpose.
+  list(APPEND row_flags -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+set(row_file ${PROJECT_SOURCE_DIR}/src/backend/cpu/row_kernels_)
+set_source_files_properties(${row_file}scalar.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND row_flags -mavx2 -mfma -mf16c)
+  set_source_files_properties(${row_file}avx2.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
+  list(APPEND row_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+  set_source_files_properties(${row_file}avx512.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
+endif()
