@@ -196,8 +196,23 @@ std::map<std::string, std::string> read_environment(std::span<const std::string>
 }
 
 bool set_from_alias(const OptionRow& row, const std::string& text, Options& options) {
-  if (row.alias_rule == AliasRule::Only1IsOn) return row.set(options, text == "1" ? "on" : "off");
+  switch (row.alias_rule) {
+    case AliasRule::Only1IsOn:
+      return row.set(options, text == "1" ? "on" : "off");
+    case AliasRule::Begins1:
+      return row.set(options, text[0] == '1' ? "on" : "off");
+    case AliasRule::ZeroOffOneForce:
+      return (text == "0" || text == "1") && row.set(options, text == "1" ? "force" : "off");
+    case AliasRule::Lenient:
+    case AliasRule::None:
+      break;
+  }
   return row.set(options, text);
+}
+
+// What an alias accepts, where that differs from the option's own words.
+std::string alias_wanted(const OptionRow& row) {
+  return row.alias_rule == AliasRule::ZeroOffOneForce ? "0 or 1" : row.wanted;
 }
 
 }  // namespace
@@ -310,7 +325,7 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
       if (set_from_alias(row, alias->second, parsed.options)) {
         source = Source::Alias;
       } else {
-        log_warn("{}: found '{}', wanted {}; used: {}", row.alias_variable, alias->second, row.wanted,
+        log_warn("{}: found '{}', wanted {}; used: {}", row.alias_variable, alias->second, alias_wanted(row),
                  row.show(parsed.options));
       }
     }

@@ -43,6 +43,7 @@ bool Whole<lo, hi>::parse(std::string_view text, Value& value) {
   return parse_whole(text, lo, hi, value);
 }
 using Rows = Whole<1, 2147483647>;
+using Entries = Whole<0, 2147483647>;
 using Count = Whole<0, 18446744073709551615ull>;
 struct Bytes {  // K, M, G are powers of 1024
   using Value = uint64_t;
@@ -141,9 +142,10 @@ struct Options {
 enum class Source : uint8_t { Default, Alias, Env, Flag };
 const char* source_name(Source source);
 
-/// How the text of an alias variable (a name published elsewhere) is read. Both: unset or empty means the default, and
-/// a bad value gives one warning and the default, since the published programs do not stop on one.
-enum class AliasRule : uint8_t { None, Lenient, Only1IsOn };
+/// How the text of an alias variable (a name published elsewhere) is read. Unset or empty means the default. Lenient
+/// and ZeroOffOneForce: anything else than a good value gives one warning and the default, since the published programs
+/// do not stop on one. Only1IsOn: "1" is on, all else off. Begins1: on when the first character is 1.
+enum class AliasRule : uint8_t { None, Lenient, ZeroOffOneForce, Only1IsOn, Begins1 };
 
 /// One row of the table as data.
 struct OptionRow {

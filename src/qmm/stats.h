@@ -1,0 +1,33 @@
+// qmm: what was routed where, as one snapshot. The same struct comes from a real engine and from the simulation.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "backend/qmm_kernel.h"
+#include "core/json.h"
+#include "qmm/dequant_lru.h"
+
+namespace loft {
+
+struct QmmStats {
+  std::array<uint64_t, kQmmRoutes> routes{};  // products by route
+  DequantCacheStats cache;
+  std::map<std::string, uint64_t> kernels;  // products by kernel row
+  uint64_t panel_high_water_bytes = 0;
+  uint64_t gemm_fallbacks = 0;  // GEMMs that the library refused and loft computed itself
+};
+
+/// Counts one product.
+void count_product(QmmStats& stats, const QmmKernel& kernel);
+
+/// {"routes": {..}, "cache": {..}, "kernels": {..}, "panel_high_water_bytes": n, "gemm_fallbacks": n}
+OrderedJson qmm_stats_json(const QmmStats& stats);
+
+/// "[CPU] qmm dequant cache: hits=0 misses=0 inserts=0 evictions=0 bypassed=0 entries=0 bytes=0": the published exit
+/// line.
+std::string dequant_cache_line(const DequantCacheStats& stats, const char* tag);
+
+}  // namespace loft
