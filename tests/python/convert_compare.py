@@ -18,7 +18,7 @@ MODELS = ROOT / ".cache" / "models"
 # Prompt ids and top logits come from three independent float32 forwards of the same GGUF files that agree.
 CASES = [
     {
-        "file": "SmolLM2-135M-Instruct.Q4_1.gguf", "permuted": True, "norm_offset": 0.0,
+        "file": "smollm2-135m-instruct-q4_1.gguf", "permuted": True, "norm_offset": 0.0,
         "prompt": "The capital of France is", "ids": [504, 3575, 282, 4649, 314],
         "top": [(7042, 17.3712), (260, 14.8886), (4528, 13.2450), (2250, 13.0095), (1315, 12.9515)], "tolerance": 0.01,
         "rounded": 0,
@@ -158,7 +158,7 @@ def main():
     probe = Path(sys.argv[1]) / "probe_convert"
     missing = [c["file"] for c in CASES if not (MODELS / c["file"]).exists()]
     if missing:
-        sys.exit(f"{', '.join(missing)}: not in {MODELS.relative_to(ROOT)}; run tools/fetch_models")
+        sys.exit(f"{', '.join(missing)}: not in {MODELS.relative_to(ROOT)}; run tools/fetch_models all")
     work = Path(tempfile.mkdtemp(prefix="loft-convert-"))
     try:
         for case in CASES:
