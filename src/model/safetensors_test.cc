@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -171,7 +172,7 @@ class ShardFolder : public testing::Test {
  protected:
   ShardFolder() {
     root_ = fs::path(testing::TempDir()) /
-            fmt::format("loft_shards_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+            fmt::format("loft_shards_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(), ::getpid());
     fs::remove_all(root_);
     folder_ = root_ / "model";
     fs::create_directories(folder_);
@@ -280,7 +281,7 @@ TEST_F(ShardFolder, LinksStayInsideTheCacheRoot) {
   EXPECT_THAT(refusal(Code::Corrupt), HasSubstr("outside of"));
   fs::remove(folder_ / "model.safetensors");
   fs::create_symlink("../../blobs/absent", folder_ / "model.safetensors");
-  EXPECT_THAT(refusal(Code::NotFound), HasSubstr("not finished"));
+  EXPECT_THAT(refusal(Code::NotFound), HasSubstr("is the download finished?"));
 }
 
 TEST_F(ShardFolder, OutsideOfACacheALinkMayNotLeaveTheFolder) {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "model/checkpoint_files.h"
 #include "model/safetensors.h"
 
 namespace loft {
@@ -19,40 +20,6 @@ constexpr size_t kMaxIndexBytes = size_t(256) << 20;
 
 bool is_shard_name(std::string_view name) {
   return name.starts_with("model") && name.ends_with(".safetensors");
-}
-
-// Within a Hugging Face cache a folder is ROOT/models--ORG--NAME/snapshots/COMMIT and its files are links to blobs, at
-// most two hops away but inside ROOT. Any other folder is its own boundary.
-fs::path boundary_of(const fs::path& canonical_folder) {
-  const fs::path snapshots = canonical_folder.parent_path();
-  const fs::path repository = snapshots.parent_path();
-  if (snapshots.filename() == "snapshots" && repository.filename().string().starts_with("models--")) {
-    return repository.parent_path();
-  }
-  return canonical_folder;
-}
-
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  const auto [in_folder, in_path] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return in_folder == folder.end() && in_path != path.end();
-}
-
-// The real file behind a shard, checked: inside the boundary, finished.
-fs::path resolve_shard(const fs::path& shard, const fs::path& boundary) {
-  std::error_code error;
-  const fs::path target = fs::canonical(shard, error);
-  if (error) fail(Code::NotFound, "{}: {}; the download is not finished", shard.string(), error.message());
-  if (!is_inside(target, boundary)) {
-    fail(Code::Corrupt, "{}: leads to {}, outside of {}", shard.string(), target.string(), boundary.string());
-  }
-  for (const fs::path& file : {shard, target}) {
-    fs::path twin = file;
-    twin += ".incomplete";
-    if (fs::exists(twin, error)) {
-      fail(Code::NotFound, "{}: the download is not finished, {} is there", shard.string(), twin.string());
-    }
-  }
-  return target;
 }
 
 std::vector<fs::path> list_shards(const fs::path& folder) {
@@ -130,9 +97,8 @@ Shards Shards::open(const fs::path& folder) {
   if (paths.empty()) fail(Code::NotFound, "{}: no model*.safetensors in this folder", folder.string());
 
   Shards shards;
-  const fs::path boundary = boundary_of(fs::canonical(folder));
   for (const fs::path& path : paths) {
-    resolve_shard(path, boundary);
+    resolve_checkpoint_file(folder, path);
     shards.files_.push_back(SafetensorsFile::open(path));
   }
   for (size_t i = 0; i < shards.files_.size(); ++i) {

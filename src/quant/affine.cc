@@ -72,6 +72,16 @@ float load_float(const void* array, DType dtype, int64_t index) {
   return dtype == DType::BF16 ? bf16_to_f32(half) : f16_to_f32(half);
 }
 
+void store_float(float x, DType dtype, void* array, int64_t index) {
+  auto* bytes = static_cast<uint8_t*>(array);
+  if (dtype == DType::F32) {
+    std::memcpy(bytes + index * 4, &x, 4);
+    return;
+  }
+  const uint16_t half = dtype == DType::BF16 ? f32_to_bf16(x) : f32_to_f16(x);
+  std::memcpy(bytes + index * 2, &half, 2);
+}
+
 void unpack_codes(const void* row_words, int bits, int64_t first, int64_t count, uint8_t* out) {
   LOFT_CHECK(bits >= 1 && bits <= 8 && first % 8 == 0 && count % 8 == 0);
   kUnpack[bits - 1](static_cast<const uint8_t*>(row_words) + first / 8 * bits, count, out);

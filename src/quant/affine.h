@@ -22,4 +22,7 @@ void dequantize_affine(const QuantWeight& w, int64_t row, int64_t first, int64_t
 /// Element `index` of an array of F32, F16 or BF16 at any alignment, as f32 (exact).
 float load_float(const void* array, DType dtype, int64_t index);
 
+/// The inverse: x rounded to that type, ties to even.
+void store_float(float x, DType dtype, void* array, int64_t index);
+
 }  // namespace loft

@@ -27,16 +27,6 @@ float rounded(float x) {
   return x;
 }
 
-void store_float(float x, DType dtype, void* array, int64_t index) {
-  auto* bytes = static_cast<uint8_t*>(array);
-  if (dtype == DType::F32) {
-    std::memcpy(bytes + index * 4, &x, 4);
-    return;
-  }
-  const uint16_t half = dtype == DType::BF16 ? f32_to_bf16(x) : f32_to_f16(x);
-  std::memcpy(bytes + index * 2, &half, 2);
-}
-
 struct AffineGroup {
   float scale;
   float bias;
