@@ -2,8 +2,8 @@
 #include "text/bpe.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <queue>
 
 #include "core/error.h"
 #include "text/utf8.h"
@@ -25,30 +25,17 @@ uint64_t hash_pair(uint64_t key) {
   return key ^ (key >> 32);
 }
 
-const Json& member(const Json& model, std::string_view key, const std::string& where,
-                   bool (Json::*is_kind)() const noexcept, const char* wanted) {
-  const Json* value = find_member(model, key);
-  if (!value || !(value->*is_kind)()) {
-    fail(Code::Corrupt, "{}.{}: found {}, wanted {}", where, key, value ? brief(*value) : "nothing", wanted);
-  }
-  return *value;
+bool starts_with_space(std::string_view text) {
+  return text.starts_with(' ') || text.starts_with("\u2581");
 }
 
 }  // namespace
 
-void Bpe::read_vocabulary(const Json& model, const std::string& where) {
-  const Json& vocab = member(model, "vocab", where, &Json::is_object, "an object of pieces and ids");
+void Bpe::read_vocabulary(const TokenizerJson& json, const std::string& where) {
+  if (!json.has_vocab) fail(Code::Corrupt, "{}.vocab: wanted an object of pieces and ids", where);
   const std::string place = where + ".vocab";
-  size_t n_bytes = 0;
-  for (const auto& [piece, id] : vocab.items()) n_bytes += piece.size();
-  vocabulary_.reserve(vocab.size(), n_bytes);
-  for (const auto& [piece, id] : vocab.items()) {
-    if (!id.is_number_integer()) fail(Code::Corrupt, "{}.\"{}\": found {}, wanted an id", place, piece, brief(id));
-    if (id.is_number_unsigned() && id.get<uint64_t>() > uint64_t(INT64_MAX)) {
-      fail(Code::Unsupported, "{}.\"{}\": the id {} is too large", place, piece, brief(id));
-    }
-    vocabulary_.add(piece, id.get<int64_t>(), place);
-  }
+  vocabulary_.reserve(json.pieces.size(), json.pieces.n_bytes());
+  for (size_t i = 0; i < json.ids.size(); ++i) vocabulary_.add(json.pieces[i], json.ids[i], place);
 }
 
 size_t Bpe::merge_slot(uint64_t pair) const {
@@ -74,6 +61,11 @@ void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank
   if (right.size() < prefix_.size()) {
     fail(Code::Corrupt, "{}[{}]: \"{}\" lacks the continuing_subword_prefix", place, rank, right);
   }
+  if (starts_with_space(right) && !left.empty()) {
+    size_t at = left.size();
+    const char32_t last = previous_code_point(left, at);
+    if (joined_to_space_.find(last) == std::u32string::npos) joined_to_space_ += last;
+  }
   std::string joined(left);
   joined += right.substr(prefix_.size());
   MergeSlot& slot = merges_[merge_slot(pair_key(left_id, right_id))];
@@ -81,34 +73,25 @@ void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank
   slot.merge = {rank, known(joined)};  // of two equal pairs the later one stands
 }
 
-void Bpe::read_merges(const Json& model, const std::string& where) {
-  const Json& merges = member(model, "merges", where, &Json::is_array, "a list");
-  const std::string place = where + ".merges";
+void Bpe::read_merges(const TokenizerJson& json, const std::string& where) {
+  if (!json.has_merges) fail(Code::Corrupt, "{}.merges: wanted a list", where);
+  const size_t n_merges = json.merges.size() / 2;
   size_t n_slots = 16;
-  while (n_slots < 2 * (merges.size() + 1)) n_slots *= 2;
+  while (n_slots < 2 * (n_merges + 1)) n_slots *= 2;
   merges_.assign(n_slots, {});
-  for (size_t i = 0; i < merges.size(); ++i) {
-    const Json& merge = merges[i];
-    if (merge.is_string()) {
-      const std::string_view text = merge.get_ref<const std::string&>();
-      if (text.starts_with("#version")) continue;
-      const size_t space = text.find(' ');
-      if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-        fail(Code::Corrupt, "{}[{}]: found \"{}\", wanted two pieces and one space between", place, i, text);
-      }
-      add_merge(text.substr(0, space), text.substr(space + 1), uint32_t(i), place);
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(), uint32_t(i), place);
-    } else {
-      fail(Code::Corrupt, "{}[{}]: found {}, wanted \"a b\" or [\"a\", \"b\"]", place, i, brief(merge));
-    }
+  for (size_t i = 0; i < n_merges; ++i) {
+    add_merge(json.merges[2 * i], json.merges[2 * i + 1], uint32_t(i), where + ".merges");
   }
 }
 
-Bpe Bpe::from_json(const Json& model, const std::string& where) {
-  if (!model.is_object()) fail(Code::Corrupt, "{}: found {}, wanted an object", where, brief(model));
+Bpe Bpe::from_json(const TokenizerJson& json, const std::string& where) {
+  const Json* found = find_member(*json.rest, "model");
+  if (!found || !found->is_object()) {
+    fail(Code::Corrupt, "{}: found {}, wanted an object", where, found ? brief(*found) : "nothing");
+  }
+  const Json& model = *found;
   // Files of the first years name no type; a BPE is known by its merges.
-  const std::string type = take_or<std::string>(model, "type", find_member(model, "merges") ? "BPE" : "none", where);
+  const std::string type = take_or<std::string>(model, "type", json.has_merges ? "BPE" : "none", where);
   if (type != "BPE") fail(Code::Unsupported, "{}.type: the model \"{}\" is not supported, wanted BPE", where, type);
   const double dropout = take_or<double>(model, "dropout", 0.0, where);
   if (dropout != 0.0) fail(Code::Unsupported, "{}.dropout: found {}, only 0 or null is supported", where, dropout);
@@ -119,8 +102,8 @@ Bpe Bpe::from_json(const Json& model, const std::string& where) {
   bpe.byte_fallback_ = take_or<bool>(model, "byte_fallback", false, where);
   bpe.fuse_unk_ = take_or<bool>(model, "fuse_unk", false, where);
   bpe.ignore_merges_ = take_or<bool>(model, "ignore_merges", false, where);
-  bpe.read_vocabulary(model, where);
-  bpe.read_merges(model, where);
+  bpe.read_vocabulary(json, where);
+  bpe.read_merges(json, where);
   bpe.unk_id_ = bpe.vocabulary_.id(bpe.unk_token_);
   for (unsigned b = 0; b < 256; ++b) {
     bpe.byte_ids_.push_back(bpe.vocabulary_.id(fmt::format("<0x{:02X}>", b)).value_or(-1));
@@ -213,7 +196,6 @@ struct Bpe::Symbols {
   };
   std::vector<uint32_t> next, previous;
   std::vector<bool> gone;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
 };
 
 void Bpe::merge_long(std::vector<int32_t>& symbols) const {
@@ -226,15 +208,21 @@ void Bpe::merge_long(std::vector<int32_t>& symbols) const {
     list.next[i] = i + 1;
     list.previous[i] = i - 1;  // wraps to n or more for the first
   }
-  const auto push = [&](uint32_t at) {
-    if (const Merge* merge = find_merge(symbols[at], symbols[list.next[at]])) {
-      list.candidates.push({merge->rank, at, merge->id});
-    }
+  std::vector<Symbols::Candidate> heap;
+  const auto add = [&](uint32_t at) {
+    const Merge* merge = find_merge(symbols[at], symbols[list.next[at]]);
+    if (merge) heap.push_back({merge->rank, at, merge->id});
+    return merge != nullptr;
   };
-  for (uint32_t i = 0; i + 1 < n; ++i) push(i);
-  while (!list.candidates.empty()) {
-    const Symbols::Candidate top = list.candidates.top();
-    list.candidates.pop();
+  const auto push = [&](uint32_t at) {
+    if (add(at)) std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  };
+  for (uint32_t i = 0; i + 1 < n; ++i) add(i);
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const Symbols::Candidate top = heap.back();
+    heap.pop_back();
     if (list.gone[top.at] || list.next[top.at] >= n) continue;
     const uint32_t right = list.next[top.at];
     const Merge* merge = find_merge(symbols[top.at], symbols[right]);
@@ -253,19 +241,45 @@ void Bpe::merge_long(std::vector<int32_t>& symbols) const {
   symbols.resize(kept);
 }
 
-void Bpe::encode(std::string_view word, std::vector<int32_t>& ids) const {
-  if (ignore_merges_) {
-    if (const std::optional<int32_t> id = vocabulary_.id(word)) return ids.push_back(*id);
-  }
+// No merge reaches over this place: what stands before a space mark is a known character that no merge joins with one.
+// Known characters keep their text in every merge, so the end of a left piece and the start of a right one tell it.
+bool Bpe::may_cut(std::string_view word, size_t at) const {
+  if (!starts_with_space(word.substr(at))) return false;
+  size_t before = at;
+  const char32_t last = previous_code_point(word, before);
+  if (joined_to_space_.find(last) != std::u32string::npos) return false;
+  size_t behind = at;
+  next_code_point(word, behind);
+  return id_of_character(word.substr(before, at - before), false, false) >= 0 &&
+         id_of_character(word.substr(at, behind - at), false, false) >= 0;
+}
+
+void Bpe::encode_segment(std::string_view segment, std::vector<int32_t>& ids) const {
   std::vector<int32_t> symbols;
-  symbols.reserve(word.size());
-  append_symbols(word, symbols);
+  symbols.reserve(segment.size());
+  append_symbols(segment, symbols);
   if (symbols.size() <= kShortWord) {
     merge_short(symbols);
   } else {
     merge_long(symbols);
   }
   ids.insert(ids.end(), symbols.begin(), symbols.end());
+}
+
+// SentencePiece models get whole texts as one word; these are cut at spaces where that changes nothing.
+void Bpe::encode(std::string_view word, std::vector<int32_t>& ids) const {
+  if (ignore_merges_) {
+    if (const std::optional<int32_t> id = vocabulary_.id(word)) return ids.push_back(*id);
+  }
+  size_t begin = 0;
+  if (word.size() > kShortWord && prefix_.empty() && suffix_.empty()) {
+    for (size_t at = 0; at < word.size(); next_code_point(word, at)) {
+      if (at == 0 || !may_cut(word, at)) continue;
+      encode_segment(word.substr(begin, at - begin), ids);
+      begin = at;
+    }
+  }
+  encode_segment(word.substr(begin), ids);
 }
 
 }  // namespace loft

@@ -2,6 +2,7 @@
 #include "text/code_set.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "text/unicode.h"
 
@@ -56,7 +57,45 @@ constexpr FixedRanges kFixed[] = {
     {"space", {0x202F, 0x202F}}, {"space", {0x205F, 0x205F}}, {"space", {0x3000, 0x3000}},
 };
 
+// Characters that fold to another one although they are lower case themselves (CaseFolding.txt, status C).
+constexpr std::pair<char32_t, char32_t> kExtraFolds[] = {
+    {0xB5, 0x3BC},  {0x17F, 's'},   {0x345, 0x3B9}, {0x3C2, 0x3C3}, {0x3D0, 0x3B2},   {0x3D1, 0x3B8},  {0x3D5, 0x3C6},
+    {0x3D6, 0x3C0}, {0x3F0, 0x3BA}, {0x3F1, 0x3C1}, {0x3F5, 0x3B5}, {0x1E9B, 0x1E61}, {0x1FBE, 0x3B9},
+};
+
+// All characters with a case variant, as (character, what it folds to).
+std::vector<std::pair<char32_t, char32_t>> case_folds() {
+  std::vector<std::pair<char32_t, char32_t>> folds(std::begin(kExtraFolds), std::end(kExtraFolds));
+  for (const DecompositionEntry& entry : kLower) {
+    if (entry.length == 1) folds.emplace_back(entry.code_point, kLowerPool[entry.offset]);
+  }
+  return folds;
+}
+
 }  // namespace
+
+CodeSet CodeSet::with_case_variants() const {
+  const auto holds = [&](char32_t c) {
+    const auto at = std::upper_bound(ranges_.begin(), ranges_.end(), c,
+                                     [](char32_t x, const CodeRange& range) { return x < range.first; });
+    return at != ranges_.begin() && c <= (at - 1)->last;
+  };
+  static const std::vector<std::pair<char32_t, char32_t>> folds = case_folds();
+  CodeSet folded;  // what members fold to
+  for (const auto& [c, to] : folds) {
+    if (holds(c) || holds(to)) folded.ranges_.push_back({to, to});
+  }
+  folded.merge();
+  CodeSet result = *this;
+  result.ranges_.insert(result.ranges_.end(), folded.ranges_.begin(), folded.ranges_.end());
+  for (const auto& [c, to] : folds) {
+    const auto at = std::lower_bound(folded.ranges_.begin(), folded.ranges_.end(), to,
+                                     [](const CodeRange& range, char32_t x) { return range.last < x; });
+    if (at != folded.ranges_.end() && at->first <= to) result.ranges_.push_back({c, c});
+  }
+  result.merge();
+  return result;
+}
 
 void CodeSet::add(char32_t first, char32_t last) {
   ranges_.push_back({first, last});

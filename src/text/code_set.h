@@ -17,6 +17,8 @@ class CodeSet {
   void add(const CodeSet& other);
   CodeSet complement() const;
   CodeSet intersection(const CodeSet& other) const;
+  CodeSet with_case_variants() const;  ///< and every character that differs from a member by case only
+  bool operator==(const CodeSet&) const = default;
   const std::vector<CodeRange>& ranges() const { return ranges_; }
 
   /// A property as in \p{NAME}, a POSIX bracket name, or the letter of an escape (s, d, w, h); nullopt: not known here.

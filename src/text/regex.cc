@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMatchLimit = 10'000'000;
 constexpr uint32_t kDepthLimit = 100'000;
-constexpr size_t kMaxPatternBytes = 64 << 10;
+constexpr size_t kMaxPatternBytes = 8 << 10;
 
 struct MatchDataFree {
   void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
@@ -41,6 +41,7 @@ void split_literal(std::string_view text, std::string_view wanted, std::vector<M
 struct Pattern::Compiled {
   pcre2_code* code = nullptr;
   pcre2_match_context* context = nullptr;
+  ByteClasses classes;
   Compiled() = default;
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -65,14 +66,14 @@ Pattern Pattern::regex(std::string_view text, std::string_view where, bool allow
   if (allow_scanner) pattern.scanner_ = find_scanner(text);
   if (pattern.scanner_) return pattern;
 
-  const std::string rewritten = rewrite_for_pcre2(text, where);
+  ByteRegex rewritten = rewrite_for_pcre2(text, where);
   auto compiled = std::make_shared<Compiled>();
+  compiled->classes = std::move(rewritten.classes);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  // Ruby's ^ and $ stand at every line; UCP gives \b and caseless matching their Unicode meaning.
-  compiled->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_UTF_CHECK, &error, &offset, nullptr);
+  // Ruby's ^ and $ stand at every line.
+  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.pattern.data()), rewritten.pattern.size(),
+                                 PCRE2_MULTILINE, &error, &offset, nullptr);
   if (!compiled->code) {
     PCRE2_UCHAR message[256] = {};
     pcre2_get_error_message(error, message, sizeof message);
@@ -89,8 +90,10 @@ Pattern Pattern::regex(std::string_view text, std::string_view where, bool allow
 
 Pattern Pattern::from_json(const Json& json, std::string_view where) {
   const std::string place(where);
-  if (std::optional<std::string> text = loft::find<std::string>(json, "String", place)) return literal(*std::move(text));
-  if (std::optional<std::string> text = loft::find<std::string>(json, "Regex", place)) return regex(*text, place + ".Regex");
+  if (std::optional<std::string> text = loft::find<std::string>(json, "String", place))
+    return literal(*std::move(text));
+  if (std::optional<std::string> text = loft::find<std::string>(json, "Regex", place))
+    return regex(*text, place + ".Regex");
   fail(Code::Corrupt, "{}: found {}, wanted {{\"String\": ..}} or {{\"Regex\": ..}}", where, brief(json));
 }
 
@@ -114,12 +117,16 @@ void Pattern::split_regex(std::string_view text, std::vector<MatchRange>& ranges
   const std::unique_ptr<pcre2_match_data, MatchDataFree> match(
       pcre2_match_data_create_from_pattern(regex_->code, nullptr));
   if (!match) fail(Code::OutOfMemory, "no memory to match a regular expression");
+  std::string classes;
+  std::vector<uint32_t> offsets;
+  regex_->classes.translate(text, classes, offsets);
+  const auto place = [&](size_t i) { return offsets.empty() ? i : size_t(offsets[i]); };
   size_t done = 0;
   size_t search = 0;
   std::optional<size_t> last_end;
-  while (search <= text.size()) {
-    const int found = pcre2_match(regex_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), search,
-                                  PCRE2_NO_UTF_CHECK, match.get(), regex_->context);
+  while (search <= classes.size()) {
+    const int found = pcre2_match(regex_->code, reinterpret_cast<PCRE2_SPTR>(classes.data()), classes.size(), search, 0,
+                                  match.get(), regex_->context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0)
       fail(Code::Unsupported, "the pattern \"{}\" needs too many steps on this text (code {})", text_, found);
@@ -127,18 +134,16 @@ void Pattern::split_regex(std::string_view text, std::vector<MatchRange>& ranges
     const size_t begin = bounds[0];
     const size_t end = bounds[1];
     if (begin == end && last_end == end) {
-      if (search >= text.size()) break;
-      next_code_point(text, search);
+      ++search;
       continue;
     }
     search = end;
     last_end = end;
-    if (begin < done || end < begin) continue;  // \K or look-behind may report a start in what is already taken
-    add(ranges, done, begin, false);
-    ranges.push_back({begin, end, true});
+    add(ranges, place(done), place(begin), false);
+    ranges.push_back({place(begin), place(end), true});
     done = end;
   }
-  add(ranges, done, text.size(), false);
+  add(ranges, place(done), text.size(), false);
 }
 
 std::string Pattern::replace(std::string_view text, std::string_view content) const {

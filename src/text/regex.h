@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "text/byte_classes.h"
 #include "text/scanner.h"
 
 namespace loft {
@@ -40,7 +41,12 @@ class Pattern {
   std::shared_ptr<const Compiled> regex_;
 };
 
-/// Rewrites a pattern of tokenizer.json for PCRE2: classes become explicit ranges of the reference's Unicode version.
-std::string rewrite_for_pcre2(std::string_view pattern, std::string_view where);
+/// A pattern for PCRE2 over the bytes that `classes` makes of a text.
+struct ByteRegex {
+  std::string pattern;
+  ByteClasses classes;
+};
+/// Errors: Unsupported, naming what in the pattern is not known.
+ByteRegex rewrite_for_pcre2(std::string_view pattern, std::string_view where);
 
 }  // namespace loft

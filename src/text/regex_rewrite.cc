@@ -1,5 +1,6 @@
-// text: rewrites a regular expression of tokenizer.json (Oniguruma, Ruby syntax) for PCRE2. Classes and brackets are
-// computed to code point ranges here; what the two engines read differently is translated or refused by name.
+// text: rewrites a regular expression of tokenizer.json (Oniguruma, Ruby syntax) to one of PCRE2 over bytes, each byte
+// a class of characters. Sets, brackets and case are computed here; what is read differently is translated or refused
+// by name.
 #include <fmt/format.h>
 
 #include "core/error.h"
@@ -11,6 +12,7 @@ namespace loft {
 namespace {
 
 constexpr int kMaxNesting = 32;
+constexpr size_t kMaxSets = 250;
 
 bool is_digit(char32_t c) {
   return c >= '0' && c <= '9';
@@ -20,11 +22,20 @@ class Rewriter {
  public:
   Rewriter(std::string_view pattern, std::string_view where) : where_(where), in_(to_code_points(pattern)) {}
 
-  std::string run() {
-    out_ = "(*LF)";
+  ByteRegex run() {
     while (!at_end()) element();
     if (!groups_.empty()) refuse("a group that is not closed");
-    return out_;
+    ByteRegex result{.pattern = "(*LF)", .classes = ByteClasses(sets_)};
+    if (!result.classes.is_valid()) refuse("too many different characters");
+    for (size_t i = 0; i < out_.size(); ++i) {
+      if (out_[i] != kSetMark) {
+        result.pattern += out_[i];
+        continue;
+      }
+      result.pattern += result.classes.bracket(static_cast<unsigned char>(out_[i + 1]), out_[i + 2] == '^');
+      i += 2;
+    }
+    return result;
   }
 
  private:
@@ -43,30 +54,23 @@ class Rewriter {
   static bool is_meta(char32_t c) {
     return c < 0x80 && std::string_view("\\^$.|?*+()[]{}-&#~ /\"'`!%,:;<=>@_").find(char(c)) != std::string_view::npos;
   }
+  // A set stands in out_ as three bytes: the mark, its index, and ^ or a space.
+  std::string set_reference(CodeSet set, bool negated) {
+    if (ignore_case_) set = set.with_case_variants();
+    size_t index = 0;
+    while (index < sets_.size() && !(sets_[index] == set)) ++index;
+    if (index == kMaxSets) refuse("too many different sets");
+    if (index == sets_.size()) sets_.push_back(std::move(set));
+    return {kSetMark, static_cast<char>(static_cast<unsigned char>(index)), negated ? '^' : ' '};
+  }
+  void set_atom(CodeSet set, bool negated) {
+    begin_atom();
+    out_ += set_reference(std::move(set), negated);
+  }
   void literal(char32_t c) {
-    begin_atom();
-    out_ += fmt::format("\\x{{{:x}}}", uint32_t(c));
-  }
-  static std::string bracket(const CodeSet& set, bool negated) {
-    std::string text = negated ? "[^" : "[";
-    for (const CodeRange& r : set.ranges()) {
-      // PCRE2 takes no surrogates; they do not occur in valid UTF-8.
-      char32_t first = r.first, last = r.last;
-      if (first >= 0xD800 && first <= 0xDFFF) first = 0xE000;
-      if (last >= 0xD800 && last <= 0xDFFF) last = 0xD7FF;
-      if (first > last) continue;
-      text += fmt::format("\\x{{{:x}}}", uint32_t(first));
-      if (last > first) text += fmt::format("-\\x{{{:x}}}", uint32_t(last));
-    }
-    return text + "]";
-  }
-  void set_atom(const CodeSet& set, bool negated) {
-    begin_atom();
-    if (set.ranges().empty()) {
-      out_ += negated ? "(?s:.)" : "(?!)";
-    } else {
-      out_ += bracket(set, negated);
-    }
+    CodeSet set;
+    set.add(c, c);
+    set_atom(std::move(set), false);
   }
 
   void element() {
@@ -76,36 +80,42 @@ class Rewriter {
         return escape();
       case '[': {
         bool negated = false;
-        const CodeSet set = bracket_body(0, negated);
-        return set_atom(set, negated);
+        CodeSet set = bracket_body(0, negated);
+        return set_atom(std::move(set), negated);
       }
       case '(':
         return open_group();
       case ')':
-        if (groups_.empty()) refuse("a ')' without its '('");
-        out_ += ')';
-        atom_ = groups_.back();
-        groups_.pop_back();
-        return;
-      case '?':
-      case '*':
-      case '+':
-        out_ += char(c);
-        return;
+        return close_group();
       case '{':
         return interval();
-      case '.':
+      case '.': {
+        CodeSet line_end;
+        if (!dot_takes_all_) line_end.add('\n', '\n');
+        return set_atom(std::move(line_end), true);
+      }
       case '^':
       case '$':
         begin_atom();
-        out_ += char(c);
-        return;
+        [[fallthrough]];
+      case '?':
+      case '*':
+      case '+':
       case '|':
-        out_ += '|';
+        out_ += char(c);
         return;
       default:
         return literal(c);
     }
+  }
+
+  void close_group() {
+    if (groups_.empty()) refuse("a ')' without its '('");
+    out_ += ')';
+    atom_ = groups_.back().start;
+    ignore_case_ = groups_.back().ignore_case;
+    dot_takes_all_ = groups_.back().dot_takes_all;
+    groups_.pop_back();
   }
 
   // {n}, {n,}, {n,m}, {,m}; anything else is a plain brace. A + behind it repeats once more, it is not possessive.
@@ -152,21 +162,23 @@ class Rewriter {
       }
     }
     out_ += head;
-    groups_.push_back(start);
+    groups_.push_back({start, ignore_case_, dot_takes_all_});
   }
 
-  // (?i: and (?i) and their m forms; m of Ruby lets the dot match a line end, which is s in PCRE2.
+  // (?i: and (?m: and their like, and (?i) at the very start; m of Ruby lets the dot take a line feed.
   void flags(size_t start) {
-    std::string head = "(?";
-    while (peek() == 'i' || peek() == 'm' || peek() == '-') {
-      const char32_t c = take();
-      head += c == 'm' ? 's' : char(c);
+    const Group outer{start, ignore_case_, dot_takes_all_};
+    bool on = true;
+    for (; peek() == 'i' || peek() == 'm' || peek() == '-'; ++at_) {
+      if (peek() == '-') on = false;
+      if (peek() == 'i') ignore_case_ = on;
+      if (peek() == 'm') dot_takes_all_ = on;
     }
     const char32_t close = take();
-    if (close != ':' && close != ')') refuse("an unknown kind of group");
-    if (close == ')' && !groups_.empty()) refuse("a flag within a group");
-    out_ += head + char(close);
-    if (close == ':') groups_.push_back(start);
+    if (close == ')' && out_.empty() && groups_.empty()) return;
+    if (close != ':') refuse("an unknown kind of group, or a flag within the pattern,");
+    out_ += "(?:";
+    groups_.push_back(outer);
   }
 
   char32_t hex(size_t most) {
@@ -252,7 +264,7 @@ class Rewriter {
       return;
     }
     if (c == 'b' || c == 'B') {
-      const std::string w = bracket(*CodeSet::named("word"), false);
+      const std::string w = set_reference(*CodeSet::named("word"), false);
       begin_atom();
       out_ += c == 'b' ? fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", w)
                        : fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", w);
@@ -341,17 +353,25 @@ class Rewriter {
     return left ? left->intersection(set) : set;
   }
 
+  struct Group {
+    size_t start;                     // of the group in out_
+    bool ignore_case, dot_takes_all;  // outside it
+  };
+  static constexpr char kSetMark = '\1';
+
   std::string_view where_;
   std::u32string in_;
   size_t at_ = 0;
   std::string out_;
   size_t atom_ = 0;
-  std::vector<size_t> groups_;
+  std::vector<Group> groups_;
+  std::vector<CodeSet> sets_;
+  bool ignore_case_ = false, dot_takes_all_ = false;
 };
 
 }  // namespace
 
-std::string rewrite_for_pcre2(std::string_view pattern, std::string_view where) {
+ByteRegex rewrite_for_pcre2(std::string_view pattern, std::string_view where) {
   return Rewriter(pattern, where).run();
 }
 

@@ -13,12 +13,11 @@
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
+#include "text/tokenizer_json.h"
 #include "text/utf8.h"
 
 namespace loft {
 namespace {
-
-constexpr JsonLimits kTokenizerLimits{.max_bytes = size_t(64) << 20};
 
 const Json& member_or_null(const Json& json, std::string_view key) {
   static const Json null;
@@ -47,15 +46,16 @@ struct Tokenizer::Data {
 };
 
 std::shared_ptr<Tokenizer::Data> Tokenizer::parse(std::string_view tokenizer_json, std::string_view where) {
-  const Json json = parse_json(tokenizer_json, where, kTokenizerLimits);
   const std::string place(where);
+  const TokenizerJson file = read_tokenizer_json(tokenizer_json, place);
+  const Json& json = *file.rest;
   if (!json.is_object()) fail(Code::Corrupt, "{}: found {}, wanted an object", where, brief(json));
   auto data = std::make_shared<Data>();
   data->normalizer = Normalizer::from_json(member_or_null(json, "normalizer"), place + ": normalizer");
   data->pre_tokenizer = PreTokenizer::from_json(member_or_null(json, "pre_tokenizer"), place + ": pre_tokenizer");
   data->post_processor = PostProcessor::from_json(member_or_null(json, "post_processor"), place + ": post_processor");
   data->decoder = TokenDecoder::from_json(member_or_null(json, "decoder"), place + ": decoder");
-  data->model = Bpe::from_json(member_or_null(json, "model"), place + ": model");
+  data->model = Bpe::from_json(file, place + ": model");
   data->added = AddedTokens::from_json(member_or_null(json, "added_tokens"), place + ": added_tokens",
                                        data->model.vocabulary(), data->normalizer);
   return data;

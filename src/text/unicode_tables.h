@@ -45,6 +45,7 @@ struct CategoryRun {
 };
 struct CodeRange {
   char32_t first, last;  // both ends included
+  bool operator==(const CodeRange&) const = default;
 };
 struct DecompositionEntry {
   char32_t code_point;

@@ -6,6 +6,13 @@
 #include "core/error.h"
 
 namespace loft {
+namespace {
+
+size_t hash_of(std::string_view piece) {
+  return std::hash<std::string_view>()(piece);
+}
+
+}  // namespace
 
 std::optional<std::string_view> Vocabulary::piece(int32_t id) const {
   if (id < 0 || size_t(id) >= spans_.size() || spans_[size_t(id)].length < 0) return std::nullopt;
@@ -14,22 +21,29 @@ std::optional<std::string_view> Vocabulary::piece(int32_t id) const {
 }
 
 // The slot that holds the piece, or the free one where it belongs. There is always a free slot.
-size_t Vocabulary::slot_of(std::string_view piece) const {
-  size_t slot = std::hash<std::string_view>()(piece) & (slots_.size() - 1);
-  while (slots_[slot] >= 0 && *this->piece(slots_[slot]) != piece) slot = (slot + 1) & (slots_.size() - 1);
+size_t Vocabulary::slot_of(std::string_view piece, size_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = hash & mask;
+  while (slots_[slot].id >= 0 &&
+         (slots_[slot].hash != uint32_t(hash >> 32) || *this->piece(slots_[slot].id) != piece)) {
+    slot = (slot + 1) & mask;
+  }
   return slot;
 }
 
 std::optional<int32_t> Vocabulary::id(std::string_view piece) const {
   if (slots_.empty()) return std::nullopt;
-  const int32_t id = slots_[slot_of(piece)];
+  const int32_t id = slots_[slot_of(piece, hash_of(piece))].id;
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
 void Vocabulary::grow(size_t n_slots) {
-  slots_.assign(n_slots, -1);
+  slots_.assign(n_slots, {});
   for (size_t id = 0; id < spans_.size(); ++id) {
-    if (spans_[id].length >= 0) slots_[slot_of(*piece(int32_t(id)))] = int32_t(id);
+    if (spans_[id].length < 0) continue;
+    const std::string_view text = *piece(int32_t(id));
+    const size_t hash = hash_of(text);
+    slots_[slot_of(text, hash)] = {int32_t(id), uint32_t(hash >> 32)};
   }
 }
 
@@ -45,10 +59,11 @@ void Vocabulary::add(std::string_view piece, int64_t id, std::string_view where)
   if (id >= kMaxIds)
     fail(Code::Unsupported, "{}: the piece \"{}\" has the id {}, at most {} is read", where, piece, id, kMaxIds - 1);
   if (2 * (n_pieces_ + 1) > slots_.size()) grow(slots_.empty() ? 64 : 2 * slots_.size());
-  const size_t slot = slot_of(piece);
-  if (slots_[slot] >= 0) {
-    if (slots_[slot] == id) return;
-    fail(Code::Corrupt, "{}: the piece \"{}\" has two ids, {} and {}", where, piece, slots_[slot], id);
+  const size_t hash = hash_of(piece);
+  Slot& slot = slots_[slot_of(piece, hash)];
+  if (slot.id >= 0) {
+    if (slot.id == id) return;
+    fail(Code::Corrupt, "{}: the piece \"{}\" has two ids, {} and {}", where, piece, slot.id, id);
   }
   if (const auto other = this->piece(int32_t(id))) {
     fail(Code::Corrupt, "{}: the id {} stands for two pieces, \"{}\" and \"{}\"", where, id, *other, piece);
@@ -57,7 +72,7 @@ void Vocabulary::add(std::string_view piece, int64_t id, std::string_view where)
   if (size_t(id) >= spans_.size()) spans_.resize(size_t(id) + 1);
   spans_[size_t(id)] = {uint32_t(bytes_.size()), int32_t(piece.size())};
   bytes_.append(piece);
-  slots_[slot] = int32_t(id);
+  slot = {int32_t(id), uint32_t(hash >> 32)};
   ++n_pieces_;
 }
 

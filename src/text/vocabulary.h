@@ -27,11 +27,15 @@ class Vocabulary {
     uint32_t offset = 0;
     int32_t length = -1;  // -1: a hole
   };
+  struct Slot {
+    int32_t id = -1;    // -1: free
+    uint32_t hash = 0;  // most unequal pieces differ here already
+  };
   void grow(size_t n_slots);
-  size_t slot_of(std::string_view piece) const;
+  size_t slot_of(std::string_view piece, size_t hash) const;
   std::string bytes_;
-  std::vector<Span> spans_;     // by id
-  std::vector<int32_t> slots_;  // open addressing, a power of two; -1: free
+  std::vector<Span> spans_;  // by id
+  std::vector<Slot> slots_;  // open addressing, a power of two
   size_t n_pieces_ = 0;
 };
 
