@@ -100,9 +100,14 @@ const ArchRow& find_arch(const GgufFile& file) {
        known);
 }
 
-// The shortest decimal that is this f32: the file has 1e-05 as f32, config.json should not say 9.999999747378752e-06.
-double shortest(double f32_value) {
-  return std::stod(fmt::format("{}", float(f32_value)));
+// A float under `key`, finite and above 0, as the shortest decimal that is this f32: the file has 1e-05 as f32, and
+// config.json should not say 9.999999747378752e-06. Absent: the fallback, if there is one.
+double take_positive(const GgufFile& file, const std::string& key, std::optional<double> fallback = {}) {
+  if (fallback && !file.find_number(key)) return *fallback;
+  const double v = file.take_number(key);
+  if (!(v > 0) || !std::isfinite(float(v)))
+    fail(Code::Corrupt, "{}: {}: {}, wanted a number above 0", file.where(), key, v);
+  return std::stod(fmt::format("{}", float(v)));
 }
 
 int64_t take_size(const GgufFile& file, const std::string& key, int64_t largest) {
@@ -256,20 +261,16 @@ bool has_all_or_no_biases(const GgufFile& file, const Sizes& s, std::span<const 
 
 OrderedJson rope_scaling(const GgufFile& file, const std::string& arch, bool yarn_too) {
   const std::string p = arch + ".rope.scaling.";
-  const std::string type = file.find_text(p + "type").value_or("none");
+  const std::string type = file.find_text(p + "type").value_or("linear");
   OrderedJson scaling;
-  if (type == "none" && !file.find_number(arch + ".rope.scale_linear")) return scaling;
-  const double factor =
-      file.find_number(p + "factor").value_or(file.find_number(arch + ".rope.scale_linear").value_or(1));
+  if (type == "none") return scaling;
+  const double factor = take_positive(file, p + "factor", take_positive(file, arch + ".rope.scale_linear", 1.0));
   if (factor == 1.0) return scaling;
-  if (!(factor > 0) || !std::isfinite(factor)) {
-    fail(Code::Corrupt, "{}: {}factor: {}, wanted a positive number", file.where(), p, factor);
-  }
-  if (type != "linear" && type != "none" && !(type == "yarn" && yarn_too)) {
+  if (type != "linear" && !(type == "yarn" && yarn_too)) {
     fail(Code::Unsupported, "{}: {}type \"{}\" cannot be converted for architecture {}", file.where(), p, type, arch);
   }
-  scaling["rope_type"] = type == "yarn" ? "yarn" : "linear";
-  scaling["factor"] = shortest(factor);
+  scaling["rope_type"] = type;
+  scaling["factor"] = factor;
   if (type == "yarn") {
     scaling["original_max_position_embeddings"] = take_size(file, p + "original_context_length", int64_t(1) << 40);
   }
@@ -296,7 +297,11 @@ OrderedJson llama3_scaling(const GgufFile& file, const GgufTensor& t, double the
   }
   decode_gguf(*t.type, t.bytes.data(), int64_t(t.n_values), divisors.data());
   double factor = 1;
-  for (const float d : divisors) factor = std::max(factor, double(d));
+  for (const float d : divisors) {
+    if (!(d > 0) || !std::isfinite(d))
+      fail(Code::Corrupt, "{}: rope_freqs.weight: {}, wanted numbers above 0", file.where(), d);
+    factor = std::max(factor, double(d));
+  }
   OrderedJson scaling;
   if (factor == 1.0) return scaling;
   for (int64_t original = 512; original <= 1 << 20; original *= 2) {
@@ -308,7 +313,7 @@ OrderedJson llama3_scaling(const GgufFile& file, const GgufTensor& t, double the
     }
     if (!fits) continue;
     scaling["rope_type"] = "llama3";
-    scaling["factor"] = shortest(factor);
+    scaling["factor"] = std::stod(fmt::format("{}", float(factor)));
     scaling["low_freq_factor"] = 1.0;
     scaling["high_freq_factor"] = 4.0;
     scaling["original_max_position_embeddings"] = original;
@@ -319,7 +324,7 @@ OrderedJson llama3_scaling(const GgufFile& file, const GgufTensor& t, double the
 }
 
 void llama_config(const GgufFile& file, const Sizes& s, OrderedJson& config, ConvertReport& report) {
-  const double theta = shortest(file.find_number("llama.rope.freq_base").value_or(10000.0));
+  const double theta = take_positive(file, "llama.rope.freq_base", 10000.0);
   config["rope_theta"] = theta;
   OrderedJson scaling = rope_scaling(file, "llama", true);
   const auto freqs = file.tensors().find("rope_freqs.weight");
@@ -342,16 +347,16 @@ void llama_config(const GgufFile& file, const Sizes& s, OrderedJson& config, Con
 }
 
 void gemma3_config(const GgufFile& file, const Sizes& s, OrderedJson& config, ConvertReport& report) {
-  config["rope_theta"] = shortest(file.find_number("gemma3.rope.freq_base").value_or(1e6));
-  config["rope_local_base_freq"] = shortest(file.find_number("gemma3.rope.freq_base_swa").value_or(10000.0));
+  config["rope_theta"] = take_positive(file, "gemma3.rope.freq_base", 1e6);
+  config["rope_local_base_freq"] = take_positive(file, "gemma3.rope.freq_base_swa", 10000.0);
   const OrderedJson scaling = rope_scaling(file, "gemma3", false);
   if (!scaling.is_null()) config["rope_scaling"] = scaling;
   // The 27B model alone scales queries by hidden / heads; the file does not say so, and its 62 layers tell it apart.
   config["query_pre_attn_scalar"] = s.layers == 62 ? s.hidden / s.heads : s.head_dim;
   config["sliding_window"] = take_size(file, "gemma3.attention.sliding_window", int64_t(1) << 40);
   config["sliding_window_pattern"] = 6;
-  if (const auto cap = file.find_number("gemma3.final_logit_softcapping")) {
-    config["final_logit_softcapping"] = shortest(*cap);
+  if (file.find_number("gemma3.final_logit_softcapping")) {
+    config["final_logit_softcapping"] = take_positive(file, "gemma3.final_logit_softcapping");
   }
   config["hidden_activation"] = "gelu_pytorch_tanh";
   config["attention_bias"] = false;
@@ -373,7 +378,7 @@ OrderedJson make_config(const GgufFile& file, const ArchRow& arch, const Sizes& 
   c["head_dim"] = s.head_dim;
   c["vocab_size"] = s.vocab;
   c["max_position_embeddings"] = take_size(file, p + ".context_length", int64_t(1) << 40);
-  c["rms_norm_eps"] = shortest(file.take_number(p + ".attention.layer_norm_rms_epsilon"));
+  c["rms_norm_eps"] = take_positive(file, p + ".attention.layer_norm_rms_epsilon");
   c["tie_word_embeddings"] = !file.tensors().contains("output.weight");
   arch.more_config(file, s, c, report);
   if (ids.bos >= 0) c["bos_token_id"] = ids.bos;
@@ -393,9 +398,8 @@ OrderedJson settings(const QuantFormat& format) {
 
 }  // namespace
 
-ConvertReport convert_gguf(const ConvertRequest& request, const std::filesystem::path& folder,
+ConvertReport convert_gguf(const GgufFile& file, ScaleDType scales, const std::filesystem::path& folder,
                            const ProgressFn& progress) {
-  const GgufFile file = GgufFile::open(request.src);
   const ArchRow& arch = find_arch(file);
   const Sizes sizes = read_sizes(file, arch);
   ConvertReport report;
@@ -417,7 +421,7 @@ ConvertReport convert_gguf(const ConvertRequest& request, const std::filesystem:
   if (tokens && int64_t(tokens->size()) > sizes.vocab) {
     fail(Code::Corrupt, "{}: {} tokens, but token_embd.weight has {} rows", file.where(), tokens->size(), sizes.vocab);
   }
-  const WrittenWeights written = write_gguf_weights(request, list.steps, folder, progress, report);
+  const WrittenWeights written = write_gguf_weights(scales, list.steps, folder, progress, report);
   config["torch_dtype"] = written.torch_dtype;
   if (written.global) {
     OrderedJson dict = settings(*written.global);

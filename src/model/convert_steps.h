@@ -23,7 +23,7 @@ struct WeightStep {
 };
 
 /// Whole flows into `folder`, which exists and is empty.
-ConvertReport convert_gguf(const ConvertRequest& request, const std::filesystem::path& folder,
+ConvertReport convert_gguf(const GgufFile& file, ScaleDType scales, const std::filesystem::path& folder,
                            const ProgressFn& progress);
 ConvertReport convert_dense(const ConvertRequest& request, const std::filesystem::path& folder,
                             const ProgressFn& progress);
@@ -37,7 +37,7 @@ struct WrittenWeights {
 };
 
 /// Packs and writes all tensors, in the given order; adds rows to the report.
-WrittenWeights write_gguf_weights(const ConvertRequest& request, const std::vector<WeightStep>& steps,
+WrittenWeights write_gguf_weights(ScaleDType scales, const std::vector<WeightStep>& steps,
                                   const std::filesystem::path& folder, const ProgressFn& progress,
                                   ConvertReport& report);
 

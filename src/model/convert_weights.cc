@@ -63,9 +63,9 @@ bool fits_f16_after_shift(const WeightStep& step) {
 
 class WeightWriter {
  public:
-  WeightWriter(const ConvertRequest& request, const std::vector<WeightStep>& steps, const ProgressFn& progress,
+  WeightWriter(ScaleDType scales, const std::vector<WeightStep>& steps, const ProgressFn& progress,
                ConvertReport& report)
-      : request_(request), steps_(steps), progress_(progress), report_(report) {
+      : scales_(scales), steps_(steps), progress_(progress), report_(report) {
     for (const WeightStep& step : steps) total_ += 2 * step.tensor->bytes.size();
   }
 
@@ -79,7 +79,7 @@ class WeightWriter {
   void write_quantized(const WeightStep& step, const Storage& storage, SafetensorsWriter& out);
   void write_dense(const WeightStep& step, const Storage& storage, SafetensorsWriter& out);
 
-  const ConvertRequest& request_;
+  const ScaleDType scales_;
   const std::vector<WeightStep>& steps_;
   const ProgressFn& progress_;
   ConvertReport& report_;
@@ -111,8 +111,8 @@ void WeightWriter::choose_storage() {
       s.dtype = DType::U8;
     } else {
       s.is_exact = t.type->target == GgufTarget::Affine && scan.exact_f16;
-      if (!scan.fits_f16 || (!s.is_exact && request_.scales == ScaleDType::F32)) s.dtype = DType::F32;
-      if (!scan.fits_f16 && request_.scales == ScaleDType::F16) {
+      if (!scan.fits_f16 || (!s.is_exact && scales_ == ScaleDType::F32)) s.dtype = DType::F32;
+      if (!scan.fits_f16 && scales_ == ScaleDType::F16) {
         report_.notes.push_back(fmt::format("{}: f32 scales, since f16 would overflow", step.source));
       }
     }
@@ -262,10 +262,10 @@ WrittenWeights WeightWriter::summary() const {
 
 }  // namespace
 
-WrittenWeights write_gguf_weights(const ConvertRequest& request, const std::vector<WeightStep>& steps,
+WrittenWeights write_gguf_weights(ScaleDType scales, const std::vector<WeightStep>& steps,
                                   const std::filesystem::path& folder, const ProgressFn& progress,
                                   ConvertReport& report) {
-  WeightWriter writer(request, steps, progress, report);
+  WeightWriter writer(scales, steps, progress, report);
   writer.choose_storage();
   const std::vector<TensorPlan> plan = writer.plan();
   SafetensorsWriter out(folder, plan);

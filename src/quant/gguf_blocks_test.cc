@@ -142,9 +142,11 @@ TEST(GgufBlocks, RequantizedValuesAreWithinHalfAStep) {
     const GgufBlockType& type = type_of(name);
     std::vector<uint8_t> blocks = random_blocks(type, 40, 11);
     for (int i = 0; i < 40; ++i) {
+      // The small ones give scales among the subnormals of f16, where rounding moves a scale by whole per cents.
+      const float magnitude = i % 2 == 0 ? 1e-3f : 1e-6f;
       const size_t at = size_t(i * type.bytes);
-      if (type.bytes == 84) put_f16(blocks, at + 80, 1e-3f * float(i));
-      put_f16(blocks, at + size_t(type.bytes) - 2, 1e-3f * float(i));
+      if (type.bytes == 84) put_f16(blocks, at + 80, magnitude * float(i));
+      put_f16(blocks, at + size_t(type.bytes) - 2, magnitude * float(i));
     }
     const Repacked r = repack(type, blocks, DType::F16);
     std::vector<float> wanted(size_t(40 * 256));
@@ -156,7 +158,8 @@ TEST(GgufBlocks, RequantizedValuesAreWithinHalfAStep) {
       const float scale = f16_to_f32(half[0]);
       for (size_t j = 0; j < 32; ++j) {
         const float found = scale * float(r.words[g * 32 + j]) + f16_to_f32(half[1]);
-        ASSERT_LE(std::fabs(found - wanted[g * 32 + j]), 0.501f * scale) << name << " group " << g << " value " << j;
+        ASSERT_LE(std::fabs(found - wanted[g * 32 + j]), 0.501f * scale + 1e-12f)
+            << name << " group " << g << " value " << j;
       }
     }
   }
