@@ -8,6 +8,7 @@ namespace loft {
 
 std::span<const Subcommand> subcommands();  // apps/subcommands.cc: the one list
 
+int run_compare(const ParsedArgs& args);
 int run_version(const ParsedArgs& args);
 
 }  // namespace loft

@@ -4,7 +4,13 @@
 namespace loft {
 namespace {
 
+constexpr Positional kTwoTraces[] = {{"REFERENCE", "trace of the baseline", true},
+                                     {"CANDIDATE", "trace to judge", true}};
+
 constexpr Subcommand kSubcommands[] = {
+    {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
+     "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
+     run_compare},
     {"version", kVersion, "Version, commit and build of this program.", {}, "", run_version},
 };
 

@@ -125,6 +125,7 @@ enum Scope : uint32_t {
   kDevices = 1u << 10,
   kVersion = 1u << 11,
   kCompletion = 1u << 12,
+  kCompare = 1u << 13,
   kDebug = 1u << 31,  // shown by --help-all only
 };
 inline constexpr uint32_t kModel = kRun | kServe | kBench | kTrace | kPerplexity;
