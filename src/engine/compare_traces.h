@@ -43,29 +43,29 @@ struct WorstRow {
 };
 
 struct Comparison {
-  std::string reference_model, candidate_model;
+  std::string reference_model{}, candidate_model{};
   int64_t n_positions = 0;
   int64_t topk = 0;  // of the candidate's lists
   int64_t n_disagreed = 0;
   double decided_gap = 0;
   int64_t n_decided = 0;
   int64_t n_decided_disagreed = 0;
-  std::vector<GapBucket> buckets;                  // empty ones left out
-  std::vector<std::pair<int64_t, int64_t>> ranks;  // rank and how often, at disagreements; rank 0: not listed
-  Quantiles delta;
+  std::vector<GapBucket> buckets{};                  // empty ones left out
+  std::vector<std::pair<int64_t, int64_t>> ranks{};  // rank and how often, at disagreements; rank 0: not listed
+  Quantiles delta{};
   double reference_ppl = 0, candidate_ppl = 0;
-  std::optional<WorstRow> largest_gap;  // the disagreement with the largest reference gap
-  int64_t n_ties = 0;                   // disagreements where either side's first two logits are equal
-  std::vector<std::pair<double, int64_t>> decided_counts;  // at gaps 0.5, 1, 2 and decided_gap
+  std::optional<WorstRow> largest_gap{};  // the disagreement with the largest reference gap
+  int64_t n_ties = 0;                     // disagreements where either side's first two logits are equal
+  std::vector<std::pair<double, int64_t>> decided_counts{};  // at gaps 0.5, 1, 2 and decided_gap
   double nll_shift = 0, nll_shift_error = 0,
          nll_shift_z = 0;         // candidate - reference, paired; z is 0 when the error is
   double kl_p50 = 0, kl_p99 = 0;  // top-k lists renormalised on their common ids, reference against candidate
-  std::vector<std::string> route_differences;
-  std::vector<WorstRow> worst;
+  std::vector<std::string> route_differences{};
+  std::vector<WorstRow> worst{};
   bool same_data = false, same_file = false;
-  std::string reference_data_sha256, candidate_data_sha256;
+  std::string reference_data_sha256{}, candidate_data_sha256{};
   CompareVerdict verdict = CompareVerdict::Identical;
-  std::vector<std::string> warnings;  // differing shape metadata, overlooked lines
+  std::vector<std::string> warnings{};  // differing shape metadata, overlooked lines
 };
 
 /// Error: BadRequest when the traces are not comparable: other row counts, or another target at any row.

@@ -43,7 +43,7 @@ struct Parser {
   int64_t n_cr = 0;
   bool is_loft = false;
   bool has_end = false;
-  Sha256 data;
+  Sha256 data{};
 
   [[noreturn]] void refuse(std::string_view found, std::string_view wanted) const {
     fail(Code::Corrupt, "{}:{}: found '{}', wanted {}", trace.where, line_number, found.substr(0, 80), wanted);
