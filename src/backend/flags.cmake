@@ -15,4 +15,18 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${row_file}avx2.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
   list(APPEND row_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   set_source_files_properties(${row_file}avx512.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
+
+  # The quantized product.
+  set(qmm_avx2 -mavx2 -mfma -mf16c)
+  set(qmm_avx512 ${qmm_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512vbmi
+      -mprefer-vector-width=512)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND qmm_avx512 -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
+  foreach(isa avx2 avx512)
+    file(GLOB qmm_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/qmm_*_${isa}.cc)
+    if(qmm_sources)
+      set_source_files_properties(${qmm_sources} PROPERTIES COMPILE_OPTIONS "${qmm_${isa}}")
+    endif()
+  endforeach()
 endif()

@@ -21,6 +21,7 @@ int code_order_source(CodeOrder order, int i);
 
 void prepare_f32(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out);
 void prepare_a16_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out);
+void prepare_a16_avx512(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out);
 
 /// Element i of a row of x as f32.
 float load_f32(const void* row, DType dtype, int64_t i);

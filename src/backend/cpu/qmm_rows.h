@@ -63,5 +63,6 @@ inline size_t align64(size_t bytes) {
 
 /// Rows of the entries below exist in every build; the functions behind them only where the ISA does.
 extern const CpuQmmEntry kScalarEntry;
+extern const CpuQmmEntry kAffineAvx512Entry;
 
 }  // namespace loft

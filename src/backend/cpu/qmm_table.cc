@@ -21,12 +21,30 @@ const char* reject_scalar(const QmmSpec& spec, const DeviceInfo& device, const Q
   return reject_not_plain(spec, device);
 }
 
+const char* reject_affine_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (const char* why = reject_not_plain(spec, device)) return why;
+  constexpr uint32_t kNeeds = kIsaAvx512 | kIsaAvx512Vnni | kIsaAvx512Vbmi;
+  if ((device.isa & kNeeds) != kNeeds) return "needs avx512 with vnni and vbmi";
+  if (spec.format.kind != QuantKind::Affine) return "needs an affine format";
+  if (!spec.has_biases) return "needs biases";
+  if (policy.activations == QmmActivations::F32) return "qmm-activations is f32";
+  return nullptr;
+}
+
 template <const CpuQmmEntry& entry>
 size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
   return cpu_workspace_bytes(entry, spec, m, device);
 }
 
+#if defined(__x86_64__)
+#define LOFT_X86(entry) &entry
+#else
+#define LOFT_X86(entry) nullptr
+#endif
+
 const QmmKernel kRows[] = {
+    {"qmm_affine_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m, reject_affine_avx512,
+     workspace_of<kAffineAvx512Entry>, LOFT_X86(kAffineAvx512Entry)},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,
      workspace_of<kScalarEntry>, &kScalarEntry},
 };

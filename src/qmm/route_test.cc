@@ -1,0 +1,153 @@
+// qmm: the selector on described machines, and the structural rule that no product is left without a row.
+#include "qmm/route.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "backend/cpu/cpu_qmm.h"
+#include "backend/described_devices.h"
+#include "qmm/explain.h"
+
+namespace loft {
+namespace {
+
+MRange up_to_8(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {1, 8};
+}
+MRange from_9(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {9, INT_MAX};
+}
+MRange any_m(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {};
+}
+MRange no_m(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {1, 0};
+}
+const char* takes_all(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return nullptr;
+}
+const char* needs_avx2(const QmmSpec&, const DeviceInfo& d, const QmmPolicy&) {
+  return d.isa & kIsaAvx2 ? nullptr : "needs avx2";
+}
+size_t ten_a_row(const QmmSpec&, int64_t m, const DeviceInfo&) {
+  return size_t(m) * 10;
+}
+
+const std::vector<QmmKernel> kToyRows = {
+    {"packed", QmmRoute::WmmaDense, Layout::Panel16, true, any_m, needs_avx2, ten_a_row, nullptr},
+    {"none", QmmRoute::WmmaDense, Layout::Checkpoint, true, no_m, takes_all, ten_a_row, nullptr},
+    {"few", QmmRoute::Gemv, Layout::Checkpoint, true, up_to_8, takes_all, ten_a_row, nullptr},
+    {"many", QmmRoute::WmmaDense, Layout::Checkpoint, true, from_9, takes_all, ten_a_row, nullptr},
+    {"any", QmmRoute::Gemv, Layout::Checkpoint, true, any_m, takes_all, ten_a_row, nullptr},
+};
+const QmmSpec kSpec = {.format = {QuantKind::Affine, 4, 64}, .n = 16, .k = 64};
+
+RouteDecision route(int64_t m, const DeviceInfo& device, const QmmPolicy& policy = {}) {
+  const Layout layout = choose_layout(kSpec, device, policy, kToyRows);
+  return select_qmm_route({.spec = kSpec, .m = m}, layout, device, policy, kToyRows);
+}
+
+TEST(Route, TheFirstRowThatFitsGivesTheLayout) {
+  EXPECT_EQ(choose_layout(kSpec, *described_device("cpu-avx2"), {}, kToyRows), Layout::Panel16);
+  EXPECT_EQ(choose_layout(kSpec, *described_device("cpu-scalar"), {}, kToyRows), Layout::Checkpoint);
+}
+
+TEST(Route, ADecisionHoldsForTheWholeRangeItNames) {
+  const DeviceInfo device = *described_device("cpu-scalar");
+  for (int64_t m = 1; m <= 40; ++m) {
+    const RouteDecision d = route(m, device);
+    ASSERT_NE(d.kernel, nullptr);
+    EXPECT_STREQ(d.kernel->name, m <= 8 ? "few" : "many");
+    EXPECT_EQ(d.same.lo, m <= 8 ? 1 : 9);
+    EXPECT_EQ(d.same.hi, m <= 8 ? 8 : INT_MAX);
+  }
+}
+
+TEST(Route, EveryRefusalHasItsReason) {
+  const RouteDecision d = route(9, *described_device("cpu-scalar"));
+  std::vector<std::string> reasons;
+  for (const Refusal& r : d.refused) reasons.push_back(std::string(r.row->name) + ": " + r.why);
+  EXPECT_THAT(reasons, ::testing::ElementsAre("packed: needs avx2", "none: no m fits", "few: m above its range"));
+  const std::string text = explain({.spec = kSpec, .m = 9}, *described_device("cpu-scalar"), d);
+  EXPECT_THAT(text, ::testing::HasSubstr("affine4g64 x f32"));
+  EXPECT_THAT(text, ::testing::HasSubstr("needs avx2"));
+  EXPECT_THAT(text, ::testing::HasSubstr("* many"));
+}
+
+TEST(Route, AForcedRowIsTheOnlyOne) {
+  const DeviceInfo device = *described_device("cpu-scalar");
+  EXPECT_STREQ(route(9, device, {.forced_kernel = "any"}).kernel->name, "any");
+  EXPECT_EQ(route(9, device, {.forced_kernel = "few"}).kernel, nullptr);
+  EXPECT_EQ(route(9, device, {.forced_kernel = "packed"}).kernel, nullptr);
+}
+
+TEST(Route, TheWorkspaceCoversEveryRowInReach) {
+  EXPECT_EQ(largest_workspace_bytes(kSpec, 100, *described_device("cpu-scalar"), {}, kToyRows), 1000u);
+}
+
+std::vector<QuantFormat> all_formats() {
+  std::vector<QuantFormat> formats = {{QuantKind::Dense, 32, 0},
+                                      {QuantKind::Dense, 16, 0},
+                                      {QuantKind::Mxfp4, 4, 32},
+                                      {QuantKind::Mxfp8, 8, 32},
+                                      {QuantKind::Nvfp4, 4, 16}};
+  for (int bits : {2, 3, 4, 5, 6, 8}) {
+    for (int group : {32, 64, 128}) formats.push_back({QuantKind::Affine, bits, group});
+  }
+  return formats;
+}
+
+/// Problems for which the rows leave some m of 1..4096 without a kernel, over formats x shapes x dtypes x CPUs x
+/// options.
+int count_holes(std::span<const QmmKernel> rows) {
+  int holes = 0;
+  for (const DeviceInfo& device : described_devices()) {
+    if (device.kind != DeviceKind::Cpu) continue;
+    for (const QuantFormat& format : all_formats()) {
+      for (int64_t n : {1, 7, 16, 576, 4096, 49152}) {
+        for (int64_t k : {128, 576, 640, 1536, 4096}) {
+          if (format.group == 128 && k % 128 != 0) continue;
+          for (DType x_dtype : {DType::F32, DType::F16, DType::BF16}) {
+            for (QmmActivations activations : {QmmActivations::A16, QmmActivations::A8, QmmActivations::F32}) {
+              const QmmSpec spec = {.format = format,
+                                    .x_dtype = x_dtype,
+                                    .scale_dtype = DType::F16,
+                                    .has_biases = format.kind == QuantKind::Affine,
+                                    .n = n,
+                                    .k = k};
+              const QmmPolicy policy{.forced_kernel = "", .activations = activations};
+              const Layout layout = choose_layout(spec, device, policy, rows);
+              for (int64_t m = 1; m <= 4096;) {
+                const RouteDecision d = select_qmm_route({.spec = spec, .m = m}, layout, device, policy, rows);
+                if (!d.kernel) ++holes;
+                m = d.same.hi + 1;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return holes;
+}
+
+TEST(Route, EveryProductHasARowAtEveryM) {
+  EXPECT_EQ(count_holes(cpu_qmm_table()), 0);
+}
+
+/// The rule above would notice: without the reference row some products have none.
+TEST(Route, WithoutTheReferenceRowThereAreHoles) {
+  const std::span<const QmmKernel> rows = cpu_qmm_table();
+  EXPECT_GT(count_holes(rows.first(rows.size() - 1)), 0);
+}
+
+TEST(Route, NamesAreUnique) {
+  for (const QmmKernel& a : cpu_qmm_table()) {
+    for (const QmmKernel& b : cpu_qmm_table()) EXPECT_TRUE(&a == &b || std::string(a.name) != b.name) << a.name;
+  }
+}
+
+}  // namespace
+}  // namespace loft
