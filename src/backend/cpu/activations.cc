@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "backend/device_info.h"
 
@@ -37,9 +38,21 @@ int code_order_source(CodeOrder order, int i) {
   return i;
 }
 
+int64_t vector_blocks(int64_t k, int bits) {
+  const int64_t pieces = k * bits / 128;
+  return pieces / std::gcd(pieces, int64_t{16});
+}
+
+size_t activation_code_bytes(const ActivationKey& key, int64_t m, int64_t k) {
+  const size_t row = align64(size_t(m * k) * 2);
+  if (key.form != ActivationForm::A16Vector) return row;
+  const int bits = key.order == CodeOrder::Nibbles ? 4 : 8;
+  return row + size_t(vector_blocks(k, bits)) * (32 / size_t(bits)) * 128;
+}
+
 size_t activation_bytes(const ActivationKey& key, int64_t m, int64_t k, DType x_dtype) {
   if (key.form == ActivationForm::F32) return x_dtype == DType::F32 ? 0 : align64(size_t(m * k) * 4);
-  return align64(size_t(m * k) * 2) + 2 * align64(size_t(m * (k / key.group)) * 4);
+  return activation_code_bytes(key, m, k) + 2 * align64(size_t(m * (k / key.group)) * 4);
 }
 
 size_t cpu_workspace_bytes(const CpuQmmEntry& entry, const QmmSpec& spec, int64_t m, const DeviceInfo& device) {

@@ -32,7 +32,7 @@ PreparedActivations place_activations(const Tensor& x, const ActivationKey& key,
     out.f32 = x.dtype == DType::F32 ? x.as<float>() : reinterpret_cast<float*>(workspace);
     return out;
   }
-  const size_t code_bytes = align64(size_t(out.m * out.k) * 2);
+  const size_t code_bytes = activation_code_bytes(key, out.m, out.k);
   out.codes = reinterpret_cast<int8_t*>(workspace);
   out.d = reinterpret_cast<float*>(workspace + code_bytes);
   out.s = reinterpret_cast<float*>(workspace + code_bytes + align64(size_t(out.m * (out.k / key.group)) * 4));

@@ -9,9 +9,9 @@
 
 namespace loft {
 
-/// F32: x as f32 [m, k]. A16: 16-bit fixed point a group, as two int8 planes (activations.h). A16Pairs: the same
-/// numbers as int16.
-enum class ActivationForm : uint8_t { F32, A16, A16Pairs };
+/// F32: x as f32 [m, k]. A16: 16-bit fixed point a group, as two int8 planes in slices of rows (activations.h).
+/// A16Vector: the same numbers of one row, in blocks of 16 pieces (qmm_vector_avx512.cc).
+enum class ActivationForm : uint8_t { F32, A16, A16Vector };
 
 /// The order of the activations inside 32 inputs, chosen so that unpacked weight registers need no shuffle.
 enum class CodeOrder : uint8_t { Natural, Nibbles, Crumbs };
@@ -51,7 +51,12 @@ struct CpuQmmEntry : QmmEntry {
   int n_step;  // ranges begin at multiples of it
 };
 
-/// Bytes of the prepared activations in a workspace (64-byte multiples).
+/// Blocks of A16Vector activations: 16 pieces of 16 weight bytes each, repeated until a row's pieces fit a whole number
+/// of times.
+int64_t vector_blocks(int64_t k, int bits);
+
+/// Bytes of the codes of prepared A16 activations, and of everything in a workspace (64-byte multiples).
+size_t activation_code_bytes(const ActivationKey& key, int64_t m, int64_t k);
 size_t activation_bytes(const ActivationKey& key, int64_t m, int64_t k, DType x_dtype);
 
 /// workspace_bytes of any CPU row: activations, then the scratch of each thread.
@@ -64,5 +69,6 @@ inline size_t align64(size_t bytes) {
 /// Rows of the entries below exist in every build; the functions behind them only where the ISA does.
 extern const CpuQmmEntry kScalarEntry;
 extern const CpuQmmEntry kAffineAvx512Entry;
+extern const CpuQmmEntry kVectorAvx512Entry;
 
 }  // namespace loft

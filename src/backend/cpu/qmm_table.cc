@@ -31,6 +31,19 @@ const char* reject_affine_avx512(const QmmSpec& spec, const DeviceInfo& device, 
   return nullptr;
 }
 
+MRange one_row(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {1, 1};
+}
+
+const char* reject_vector_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (const char* why = reject_affine_avx512(spec, device, policy)) return why;
+  if (spec.format.bits != 4 && spec.format.bits != 8) return "needs 4 or 8 bits";
+  // Activations of more than L2 would be read again for every 16 outputs.
+  constexpr int64_t kMostBlocks = 512;
+  if (vector_blocks(spec.k, spec.format.bits) > kMostBlocks) return "k has too long a period of blocks";
+  return nullptr;
+}
+
 template <const CpuQmmEntry& entry>
 size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
   return cpu_workspace_bytes(entry, spec, m, device);
@@ -43,6 +56,8 @@ size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
 #endif
 
 const QmmKernel kRows[] = {
+    {"qmv_affine_a16_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, one_row, reject_vector_avx512,
+     workspace_of<kVectorAvx512Entry>, LOFT_X86(kVectorAvx512Entry)},
     {"qmm_affine_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m, reject_affine_avx512,
      workspace_of<kAffineAvx512Entry>, LOFT_X86(kAffineAvx512Entry)},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,

@@ -108,9 +108,13 @@ std::string text_of(const Case& c) {
                      c.weight.k, dtype_name(c.x_dtype));
 }
 
+bool runs_at(const QmmKernel& row, const QuantWeight& w, int64_t m) {
+  const MRange range = row.m_range(testing::test_spec(w, DType::F32), host(1), {});
+  return m >= range.lo && m <= range.hi;
+}
+
 /// Every row at every m of the case: right, and for canonical rows the same bytes for a row of x at every m and at one
-/// and three threads. Seen to fail with the last group left out, with S of the exact sum, and with a tile that added
-/// the bias term before the product.
+/// and three threads; the A16 rows agree with each other.
 void check_case(const Case& c) {
   SCOPED_TRACE(text_of(c));
   const TestWeight w = testing::make_test_weight(c.weight);
@@ -119,17 +123,19 @@ void check_case(const Case& c) {
   const std::vector<double> reference = reference_matmul(x, w.view);
   std::array<std::vector<double>, 2> bounds = {testing::error_bound(x, w.view, false),
                                                testing::error_bound(x, w.view, true)};
+  std::map<std::string, std::vector<float>> canonical;  // by row; one entry for all rows of the A16 arithmetic
   for (const QmmKernel* row : rows_for(w.view, c.x_dtype)) {
-    std::vector<float> largest;
     for (size_t i = c.ms.size(); i-- > 0;) {
       const int64_t m = c.ms[i];
+      if (!runs_at(*row, w.view, m)) continue;
       const std::span<const float> xm(x.data(), size_t(m * c.weight.k));
       const std::vector<float> y = run_row(*row, w.view, xm, c.x_dtype, i % 2 == 0 ? 1 : 3);
       EXPECT_EQ(count_wrong(y, reference, bounds[size_t(is_a16(*row))], c.x_dtype), 0) << row->name << " m " << m;
-      if (largest.empty()) largest = y;
-      if (row->canonical) {
-        EXPECT_EQ(std::memcmp(y.data(), largest.data(), y.size() * 4), 0) << row->name << ": other bytes at m " << m;
-      }
+      if (!row->canonical) continue;
+      std::vector<float>& first = canonical[is_a16(*row) ? "a16" : row->name];
+      if (first.empty()) first = y;
+      const size_t common = std::min(first.size(), y.size());
+      EXPECT_EQ(std::memcmp(y.data(), first.data(), common * 4), 0) << row->name << ": other bytes at m " << m;
     }
   }
 }
@@ -205,7 +211,8 @@ TEST(CpuQmm, EveryBaseAddressGivesTheSameBytes) {
       const TestWeight w = testing::make_test_weight(
           {.format = {QuantKind::Affine, bits, 32}, .n = 17, .k = 576, .seed = 4, .unused_tail = tail});
       for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
-        const std::vector<float> y = run_row(*row, w.view, x, DType::F32, 1);
+        const std::span<const float> xm(x.data(), size_t(runs_at(*row, w.view, 3) ? 3 : 1) * 576);
+        const std::vector<float> y = run_row(*row, w.view, xm, DType::F32, 1);
         const auto [it, is_new] = first.try_emplace(row->name, y);
         if (!is_new) {
           EXPECT_EQ(std::memcmp(y.data(), it->second.data(), y.size() * 4), 0) << row->name << " base " << tail;
@@ -226,7 +233,8 @@ TEST(CpuQmm, LargestCodesAndActivationsDoNotOverflow) {
         const std::array<std::vector<double>, 2> bounds = {testing::error_bound(x, w.view, false),
                                                            testing::error_bound(x, w.view, true)};
         for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
-          const std::vector<float> y = run_row(*row, w.view, x, DType::F32, 1);
+          const std::span<const float> xm(x.data(), size_t(runs_at(*row, w.view, 9) ? 9 : 1) * 256);
+          const std::vector<float> y = run_row(*row, w.view, xm, DType::F32, 1);
           EXPECT_EQ(count_wrong(y, reference, bounds[size_t(is_a16(*row))], DType::F32), 0)
               << row->name << " bits " << bits << " group " << group;
         }
@@ -242,6 +250,11 @@ TEST(CpuQmm, NotANumberStaysInItsRowAndReachesEveryOutput) {
     std::vector<float> x = testing::make_test_x(10, 192, DType::F32, 7);
     x[4 * 192 + 100] = bad;
     for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
+      if (!runs_at(*row, w.view, 10)) {
+        const std::span<const float> alone(x.data() + 4 * 192, 192);
+        for (const float v : run_row(*row, w.view, alone, DType::F32, 1)) EXPECT_FALSE(std::isfinite(v)) << row->name;
+        continue;
+      }
       const std::vector<float> y = run_row(*row, w.view, x, DType::F32, 1);
       for (int64_t i = 0; i < 10; ++i) {
         for (int64_t j = 0; j < 17; ++j) EXPECT_EQ(!std::isfinite(y[size_t(i * 17 + j)]), i == 4) << row->name;
@@ -255,7 +268,8 @@ TEST(CpuQmm, ZeroAndDenormalGroupsGiveTheBiasFreeZero) {
   std::vector<float> x(2 * 96, 0.0f);
   for (size_t i = 0; i < 96; ++i) x[96 + i] = i < 32 ? 1e-42f : i < 64 ? 0.0f : 1e-35f;
   for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
-    for (const float v : run_row(*row, w.view, x, DType::F32, 1)) EXPECT_LT(std::fabs(v), 1e-28f) << row->name;
+    const std::span<const float> xm = runs_at(*row, w.view, 2) ? std::span<const float>(x) : std::span(x).last(96);
+    for (const float v : run_row(*row, w.view, xm, DType::F32, 1)) EXPECT_LT(std::fabs(v), 1e-28f) << row->name;
   }
 }
 
@@ -272,7 +286,9 @@ TEST(CpuQmm, PartsThatShareXGiveTheBytesOfSingleCalls) {
   for (const TestWeight& w : weights) ys.emplace_back(size_t(5 * w.view.n), NAN);
   for (size_t i = 0; i < weights.size(); ++i) {
     const QuantWeight& w = weights[i].view;
-    const QmmKernel* row = rows_for(w, DType::F32).front();
+    std::vector<const QmmKernel*> rows = rows_for(w, DType::F32);
+    std::erase_if(rows, [&](const QmmKernel* r) { return !runs_at(*r, w, 5); });
+    const QmmKernel* row = rows.front();
     workspace_bytes = std::max(workspace_bytes, row->workspace_bytes(testing::test_spec(w, DType::F32), 5, host(3)));
     parts.push_back(
         {.kernel = row, .weight = &w, .packed = nullptr, .y = make_tensor(ys[i].data(), DType::F32, {5, w.n})});
