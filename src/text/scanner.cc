@@ -135,6 +135,10 @@ constexpr Scanner kScanners[] = {
 
 }  // namespace
 
+std::span<const Scanner> all_scanners() {
+  return kScanners;
+}
+
 const Scanner& gpt2_scanner() {
   return kScanners[0];
 }

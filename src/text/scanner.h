@@ -3,6 +3,7 @@
 // PCRE2.
 #pragma once
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace loft {
@@ -15,6 +16,8 @@ struct Scanner {
   int max_digits;            // digits to a piece at most
   size_t (*next)(const Scanner& scanner, std::string_view text, size_t at);  // end of the piece that starts at `at`
 };
+
+std::span<const Scanner> all_scanners();
 
 /// The pattern of the ByteLevel pre-tokenizer.
 const Scanner& gpt2_scanner();
