@@ -302,6 +302,17 @@ struct TemporaryFolder {
   }
 };
 
+/// A head of its own is written only where the config says in so many words that it is not tied.
+bool wants_head(const std::string& config_text) {
+  const Json config = parse_json(config_text, "config");
+  const Json* inner = find_member(config, "text_config");
+  for (const Json* object : {&config, inner}) {
+    const Json* tie = object ? find_member(*object, "tie_word_embeddings") : nullptr;
+    if (tie && *tie == false) return true;
+  }
+  return false;
+}
+
 std::string base_config(const SynthRequest& request) {
   if (request.shape.empty()) return request.config_json;
   for (const SynthShape& row : synth_shapes()) {
@@ -320,7 +331,7 @@ void synth_checkpoint(const SynthRequest& request, const std::filesystem::path& 
   Planner planner{
       .request = request, .norm_center = config.model_type.starts_with("gemma") ? 0.0f : 1.0f, .tensors = {}};
   for (const ModuleShape& m : find_arch(config.model_type)->modules(config)) {
-    if (m.kind == ModuleKind::Head && config.tie_word_embeddings.value_or(true)) continue;
+    if (m.kind == ModuleKind::Head && !wants_head(text)) continue;
     planner.add(m);
   }
   for (const auto& [path, value] : request.modules) {

@@ -80,8 +80,10 @@ class Checkpoint:
             return words
         scales = self.array(path + ".scales")
         n, group, bits = words.shape[0], k // scales.shape[1], words.shape[1] * 32 // k
-        stream = np.unpackbits(np.frombuffer(words.tobytes(), np.uint8), bitorder="little").reshape(n, k, bits)
-        codes = (stream.astype(np.uint16) << np.arange(bits, dtype=np.uint16)).sum(axis=2, dtype=np.uint16)
+        stream = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(n, k, bits)
+        codes = np.zeros((n, k), np.uint8)
+        for bit in range(bits):
+            codes |= stream[:, :, bit] << np.uint8(bit)
         if scales.dtype != np.uint8:
             codes = codes.astype(np.float32).reshape(n, k // group, group)
             return (codes * scales[..., None] + self.array(path + ".biases")[..., None]).reshape(n, k)
@@ -157,19 +159,25 @@ class Net:
         a, b = x[..., :self.dim // 2], x[..., self.dim // 2:]
         return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
 
-    def attend(self, layer, x, cache, past):
-        m = len(x)
-        q = (x @ layer["q"]).reshape(m, self.heads, self.dim)
-        k = (x @ layer["k"]).reshape(m, self.kv_heads, self.dim)
-        v = (x @ layer["v"]).reshape(m, self.kv_heads, self.dim)
+    def attend(self, layer, x, parts):
+        """x [m, hidden]: the rows of all parts. A part is (rows, cache, past): a slice, keys and values, their number."""
+        q = (x @ layer["q"]).reshape(-1, self.heads, self.dim)
+        k = (x @ layer["k"]).reshape(-1, self.kv_heads, self.dim)
+        v = (x @ layer["v"]).reshape(-1, self.kv_heads, self.dim)
         if self.is_gemma:
             q, k = self.rms(q, layer["self_attn.q_norm"]), self.rms(k, layer["self_attn.k_norm"])
-        positions = np.arange(past, past + m)
+        out = np.empty_like(q)
+        for rows, cache, past in parts:
+            out[rows] = self.attend_one(layer, q[rows], k[rows], v[rows], cache, past)
+        return out.reshape(len(x), -1) @ layer["o"]
+
+    def attend_one(self, layer, q, k, v, cache, past):
+        positions = np.arange(past, past + len(q))
         q, k = self.rope(q, positions, layer["freq"]), self.rope(k, positions, layer["freq"])
         if cache:
             k, v = np.concatenate([cache[0], k]), np.concatenate([cache[1], v])
         cache[:] = [k, v]
-        seen = positions[:, None] - np.arange(past + m)[None]
+        seen = positions[:, None] - np.arange(past + len(q))[None]
         mask = seen < 0
         if layer["window"]:
             mask |= seen >= layer["window"]
@@ -180,7 +188,7 @@ class Net:
             scores[mask] = -np.inf
             p = np.exp(scores - scores.max(-1, keepdims=True))
             out[:, head] = (p / p.sum(-1, keepdims=True)) @ v[:, j]
-        return out.reshape(m, -1) @ layer["o"]
+        return out
 
     def mlp(self, layer, x):
         gate, up = x @ layer["gate"], x @ layer["up"]
@@ -191,10 +199,16 @@ class Net:
             gate = gate / (1 + np.exp(-gate))
         return (gate * up) @ layer["down"]
 
-    def hidden(self, ids, caches, past):
-        h = self.embed[np.array(ids)] * self.scale
-        for layer, cache in zip(self.layers, caches):
-            r = self.attend(layer, self.rms(h, layer["input_layernorm"]), cache, past)
+    def forward(self, batch):
+        """batch: a list of (ids, sequence). Runs them together and returns the normed hidden rows of each."""
+        parts, first = [], 0
+        for ids, sequence in batch:
+            parts.append((slice(first, first + len(ids)), sequence, sequence.past))
+            first, sequence.past = first + len(ids), sequence.past + len(ids)
+        h = self.embed[np.concatenate([ids for ids, _ in batch])] * self.scale
+        for i, layer in enumerate(self.layers):
+            caches = [(rows, sequence.caches[i], past) for rows, sequence, past in parts]
+            r = self.attend(layer, self.rms(h, layer["input_layernorm"]), caches)
             if self.is_gemma:
                 h = h + self.rms(r, layer["post_attention_layernorm"])
                 r = self.mlp(layer, self.rms(h, layer["pre_feedforward_layernorm"]))
@@ -202,31 +216,39 @@ class Net:
             else:
                 h = h + r
                 h = h + self.mlp(layer, self.rms(h, layer["post_attention_layernorm"]))
-        return self.rms(h, self.norm)
+        h = self.rms(h, self.norm)
+        return [h[rows] for rows, _, _ in parts]
 
-    def logits(self, ids, caches=None, past=0, first=-1):
-        caches = [[] for _ in self.layers] if caches is None else caches
-        return self.hidden(ids, caches, past)[first:] @ self.head
+
+class Sequence:
+    """Keys and values of each layer, and how many tokens they hold."""
+
+    def __init__(self, net):
+        self.caches, self.past = [[] for _ in net.layers], 0
 
 
 def top(logits, n):
-    order = np.argsort(-logits, kind="stable")[:n]
+    order = np.argpartition(-logits, n)[:n]
+    order = order[np.argsort(-logits[order], kind="stable")]
     return [int(i) for i in order], [float(logits[i]) for i in order]
 
 
-def golden_prompt(net, text, ids):
-    caches = [[] for _ in net.layers]
-    row = net.logits(ids, caches)[0]
-    top_ids, top_values = top(row, 16)
-    out = {"text": text, "ids": ids, "top_ids": top_ids, "top_values": top_values,
-           "logit_min": float(row.min()), "logit_max": float(row.max()), "greedy_ids": [], "greedy_gaps": []}
-    past = len(ids)
+def golden_prompts(net, texts, prompts):
+    sequences = [Sequence(net) for _ in prompts]
+    last = [rows[-1] for rows in net.forward(list(zip(prompts, sequences)))]
+    logits = np.stack(last) @ net.head
+    out = []
+    for text, ids, row in zip(texts, prompts, logits):
+        top_ids, top_values = top(row, 16)
+        out.append({"text": text, "ids": ids, "top_ids": top_ids, "top_values": top_values,
+                    "logit_min": float(row.min()), "logit_max": float(row.max()), "greedy_ids": [], "greedy_gaps": []})
     for _ in range(N_GREEDY):
-        best, values = top(row, 2)
-        out["greedy_ids"].append(best[0])
-        out["greedy_gaps"].append(round(values[0] - values[1], 6))
-        row = net.logits(best[:1], caches, past)[0]
-        past += 1
+        for row, golden in zip(logits, out):
+            best, values = top(row, 2)
+            golden["greedy_ids"].append(best[0])
+            golden["greedy_gaps"].append(round(values[0] - values[1], 6))
+        rows = net.forward([(golden["greedy_ids"][-1:], sequence) for golden, sequence in zip(out, sequences)])
+        logits = np.concatenate(rows) @ net.head
     return out
 
 
@@ -235,7 +257,8 @@ def golden_perplexity(net, ids, bos):
     total, count = 0.0, 0
     for i in range(N_WINDOWS):
         window = bos + ids[i * width:(i + 1) * width]
-        rows = net.logits(window, first=256)[:-1].astype(np.float64)
+        hidden = net.forward([(window, Sequence(net))])[0]
+        rows = (hidden[256:-1] @ net.head).astype(np.float64)
         rows -= rows.max(-1, keepdims=True)
         targets = window[257:]
         chosen = rows[np.arange(len(targets)), targets] - np.log(np.exp(rows).sum(-1))
@@ -262,7 +285,7 @@ def main():
         "model": pathlib.Path(options.model).name,
         "made_by": "tools/golden/make_golden.py, NumPy float32",
         "weights_sha256": checkpoint.digest.hexdigest(),
-        "prompts": [golden_prompt(net, text, tokenizer.encode(text).ids) for text in PROMPTS],
+        "prompts": golden_prompts(net, PROMPTS, [tokenizer.encode(text).ids for text in PROMPTS]),
         "perplexity": {
             "text": options.text, "text_sha256": hashlib.sha256(raw).hexdigest(), "window": WINDOW, "bos": bos,
             "value": golden_perplexity(net, ids, bos), "ids": ids,
