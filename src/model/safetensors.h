@@ -45,9 +45,11 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// All shards of a checkpoint folder as one map of names. Loads what model*.safetensors hold; the index, where present,
-/// only proves completeness (a shard that it names must be there; names are plain file names). A tensor in two shards
-/// is an error. Symlinks may lead only into the same Hugging Face cache root.
+/// All shards of a checkpoint folder as one map of names. Loads what model*.safetensors hold. The index, where present,
+/// only proves completeness (a shard that it names must be there; names are plain file names); without it the numbers
+/// in the shards' names do, and in a Hugging Face cache the listing of the commit, with sizes. A tensor in two shards
+/// is an error, and so is a twin .incomplete. Symlinks may lead only into the same cache root. Where index and files
+/// disagree on tensors, one warning is logged. Errors: NotFound (missing or unfinished), Corrupt.
 class Shards {
  public:
   static Shards open(const std::filesystem::path& folder);

@@ -264,6 +264,35 @@ TEST_F(ShardFolder, AnUnfinishedDownloadIsNamed) {
   EXPECT_THAT(refusal(Code::NotFound), HasSubstr("absent"));
 }
 
+TEST_F(ShardFolder, WithoutAnIndexTheNamesSayHowManyThereAre) {
+  write_shard(folder_ / "model-00001-of-00003.safetensors", "a");
+  write_shard(folder_ / "model-00003-of-00003.safetensors", "c");
+  EXPECT_THAT(refusal(Code::NotFound), HasSubstr("model-00002-of-00003.safetensors: missing"));
+  write_shard(folder_ / "model-00002-of-00003.safetensors", "b");
+  EXPECT_EQ(refusal(Code::NotFound), "");
+}
+
+TEST_F(ShardFolder, AListingOfTheCommitProvesThatShardsAreComplete) {
+  folder_ = root_ / "hub" / "models--org--name" / "snapshots" / "c0ffee";
+  write_shard(folder_ / "model.safetensors", "a");
+  const fs::path listing = root_ / "hub" / "models--org--name" / "trees" / "c0ffee.json";
+  fs::create_directories(listing.parent_path());
+  const uint64_t size = fs::file_size(folder_ / "model.safetensors");
+  const auto list = [&](int version, std::string_view name, uint64_t bytes) {
+    write_text_file(listing, fmt::format(R"({{"format_version":{},"files":{{"README.md":{{"size":5}},
+"sub/model.safetensors":{{"size":5}},"{}":{{"size":134,"lfs_size":{}}}}}}})",
+                                         version, name, bytes));
+  };
+  list(1, "model.safetensors", size);
+  EXPECT_EQ(refusal(Code::Corrupt), "");
+  list(1, "model.safetensors", size + 1);
+  EXPECT_THAT(refusal(Code::Corrupt), HasSubstr(fmt::format("{} bytes, wanted {} by", size, size + 1)));
+  list(1, "model-00002-of-00002.safetensors", 9);
+  EXPECT_THAT(refusal(Code::NotFound), HasSubstr("model-00002-of-00002.safetensors: missing"));
+  list(2, "model-00002-of-00002.safetensors", 9);
+  EXPECT_EQ(refusal(Code::Corrupt), "");
+}
+
 TEST_F(ShardFolder, LinksStayInsideTheCacheRoot) {
   folder_ = root_ / "hub" / "models--org--name" / "snapshots" / "c0ffee";
   fs::create_directories(folder_);

@@ -1,6 +1,7 @@
 // model: the shards of a checkpoint folder as one map of names, and the proof that they are all there. See
 // safetensors.h.
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -57,6 +58,57 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   return shard_of;
 }
 
+// The numbers in model-00001-of-00003.safetensors; nullopt for other names.
+std::optional<std::pair<int, int>> numbers_of(const std::string& name) {
+  int number = 0, count = 0, length = 0;
+  if (std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &number, &count, &length) != 2) return std::nullopt;
+  return size_t(length) == name.size() ? std::optional(std::pair(number, count)) : std::nullopt;
+}
+
+// Shards that the names of others promise. One shard that is there proves nothing about the rest.
+void check_numbering(const fs::path& folder, const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    const auto numbers = numbers_of(path.filename().string());
+    if (!numbers) continue;
+    for (int i = 1; i <= numbers->second; ++i) {
+      const fs::path wanted = folder / fmt::format("model-{:05}-of-{:05}.safetensors", i, numbers->second);
+      if (std::ranges::find(paths, wanted) == paths.end()) {
+        fail(Code::NotFound, "{}: missing, {} is there; is the download finished?", wanted.string(),
+             path.filename().string());
+      }
+    }
+    return;
+  }
+}
+
+// A snapshot of the Hugging Face cache may have a listing of its commit, ROOT/models--ORG--NAME/trees/COMMIT.json.
+// Every shard in it must be here in full length. Other files may be left out on purpose, and a listing of another
+// version says nothing.
+void check_listing(const fs::path& folder, const std::vector<fs::path>& paths) {
+  std::error_code error;
+  const fs::path snapshot = fs::canonical(folder, error);
+  if (error || snapshot.parent_path().filename() != "snapshots") return;
+  const fs::path listing = snapshot.parent_path().parent_path() / "trees" / (snapshot.filename().string() + ".json");
+  if (!fs::exists(listing, error)) return;
+  const Json json = read_json_file(listing, {.max_bytes = kMaxIndexBytes});
+  const Json* files = find_member(json, "files");
+  if (find<int64_t>(json, "format_version", listing.string()) != 1 || !files || !files->is_object()) return;
+  for (const auto& [name, entry] : files->items()) {
+    if (!is_shard_name(name) || name.find('/') != std::string::npos) continue;
+    if (std::ranges::find(paths, folder / name) == paths.end()) {
+      fail(Code::NotFound, "{}: missing, {} lists it; is the download finished?", (folder / name).string(),
+           listing.string());
+    }
+    std::optional<int64_t> wanted = find<int64_t>(entry, "lfs_size", listing.string());
+    if (!wanted) wanted = find<int64_t>(entry, "size", listing.string());
+    const uintmax_t found = fs::file_size(folder / name, error);
+    if (!error && wanted && uintmax_t(*wanted) != found) {
+      fail(Code::Corrupt, "{}: {} bytes, wanted {} by {}; is the download finished?", (folder / name).string(), found,
+           *wanted, listing.string());
+    }
+  }
+}
+
 // Says, once, where the index and the files differ in tensors; what the files hold is what counts.
 void compare_with_index(const std::map<std::string, std::string>& shard_of, const Shards& shards,
                         const fs::path& index) {
@@ -94,7 +146,9 @@ Shards Shards::open(const fs::path& folder) {
     fail(Code::NotFound, "{}: missing, {} names it{}", (folder / *wanted.begin()).string(), kIndexName,
          wanted.size() > 1 ? fmt::format(" and {} others that are missing", wanted.size() - 1) : "");
   }
+  check_listing(folder, paths);
   if (paths.empty()) fail(Code::NotFound, "{}: no model*.safetensors in this folder", folder.string());
+  if (!has_index) check_numbering(folder, paths);
 
   Shards shards;
   for (const fs::path& path : paths) {
