@@ -70,5 +70,7 @@ inline size_t align64(size_t bytes) {
 extern const CpuQmmEntry kScalarEntry;
 extern const CpuQmmEntry kAffineAvx512Entry;
 extern const CpuQmmEntry kVectorAvx512Entry;
+extern const CpuQmmEntry kF32Avx512Entry;
+extern const CpuQmmEntry kF32Avx2Entry;
 
 }  // namespace loft

@@ -31,6 +31,16 @@ const char* reject_affine_avx512(const QmmSpec& spec, const DeviceInfo& device, 
   return nullptr;
 }
 
+const char* reject_f32_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy&) {
+  if (const char* why = reject_not_plain(spec, device)) return why;
+  return (device.isa & kIsaAvx512) ? nullptr : "needs avx512";
+}
+
+const char* reject_f32_avx2(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy&) {
+  if (const char* why = reject_not_plain(spec, device)) return why;
+  return (device.isa & kIsaAvx2) ? nullptr : "needs avx2";
+}
+
 MRange one_row(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
   return {1, 1};
 }
@@ -60,6 +70,10 @@ const QmmKernel kRows[] = {
      workspace_of<kVectorAvx512Entry>, LOFT_X86(kVectorAvx512Entry)},
     {"qmm_affine_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m, reject_affine_avx512,
      workspace_of<kAffineAvx512Entry>, LOFT_X86(kAffineAvx512Entry)},
+    {"qmm_any_f32_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx512,
+     workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
+    {"qmm_any_f32_avx2", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx2,
+     workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,
      workspace_of<kScalarEntry>, &kScalarEntry},
 };
