@@ -43,12 +43,17 @@ struct Sequence {
 
 /// Softmax attention in double over the keys and values as the cache holds them. [n, n_heads, head_dim].
 std::vector<double> reference(const Layer& layer, const Sequence& s) {
-  const auto stored = [&](float x) {
-    const uint64_t u = conformance::round_bits(x, layer.kv_dtype);
-    uint8_t bytes[8];
-    std::memcpy(bytes, &u, 8);
-    return double(conformance::widen(bytes, layer.kv_dtype));
+  const auto stored = [&](const std::vector<float>& from) {
+    std::vector<double> out;
+    for (float x : from) {
+      const uint64_t u = conformance::round_bits(x, layer.kv_dtype);
+      uint8_t bytes[8];
+      std::memcpy(bytes, &u, 8);
+      out.push_back(double(conformance::widen(bytes, layer.kv_dtype)));
+    }
+    return out;
   };
+  const std::vector<double> k = stored(s.k), v = stored(s.v);
   const int64_t d = layer.head_dim, group = layer.n_heads / layer.n_kv_heads;
   std::vector<double> out;
   for (int64_t i = 0; i < s.n; ++i) {
@@ -59,7 +64,7 @@ std::vector<double> reference(const Layer& layer, const Sequence& s) {
         double dot = 0;
         for (int64_t c = 0; c < d; ++c) {
           dot += double(s.q[size_t((i * layer.n_heads + h) * d + c)]) *
-                 stored(s.k[size_t((j * layer.n_kv_heads + h / group) * d + c)]);
+                 k[size_t((j * layer.n_kv_heads + h / group) * d + c)];
         }
         dot *= double(layer.scale());
         score.push_back(layer.softcap > 0 ? layer.softcap * std::tanh(dot / layer.softcap) : dot);
@@ -69,8 +74,7 @@ std::vector<double> reference(const Layer& layer, const Sequence& s) {
       for (double& p : score) sum += p = std::exp(p - peak);
       for (int64_t j = first; j <= i; ++j) {
         for (int64_t c = 0; c < d; ++c) {
-          y[size_t(c)] +=
-              score[size_t(j - first)] / sum * stored(s.v[size_t((j * layer.n_kv_heads + h / group) * d + c)]);
+          y[size_t(c)] += score[size_t(j - first)] / sum * v[size_t((j * layer.n_kv_heads + h / group) * d + c)];
         }
       }
       out.insert(out.end(), y.begin(), y.end());

@@ -468,7 +468,7 @@ LOFT_INLINE F exp(F x) {
   return mul(mul(p, power_of_two(half)), power_of_two(isub(a.n, half)));
 }
 
-/// tanh within 2 ulp: t / (t + 2) with t = e^(2|x|) - 1 formed without cancellation.
+/// tanh within 2.4 ulp: t / (t + 2) with t = e^(2|x|) - 1 formed without cancellation.
 LOFT_INLINE F tanh(F x) {
   const I sign = iand(bits(x), iset1(int32_t(0x80000000u)));
   const F magnitude = from_bits(iand(bits(x), iset1(0x7fffffff)));
