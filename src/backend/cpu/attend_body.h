@@ -10,6 +10,10 @@ namespace loft::LOFT_SIMD_NAMESPACE {
 constexpr float kMinusInf = -__builtin_inff();
 constexpr int kTile = 4;  // query rows that share a loaded key or value
 
+LOFT_INLINE int64_t clamp(int64_t x, int64_t lo, int64_t hi) {
+  return x < lo ? lo : x > hi ? hi : x;
+}
+
 /// Keys [lo, hi) of a block, as offsets from its first position.
 struct KeyRange {
   int64_t lo, hi;
@@ -53,24 +57,106 @@ LOFT_INLINE void merge_row(float& peak, float& sum, float* acc, float part_peak,
   }
 }
 
-/// s[r][j] for rows of a tile and keys [lo, hi), 16 keys at a time; other keys of those vectors get any finite value.
+/// s[r][j] for rows of a tile and keys [lo, hi), 16 keys at a time; other keys of those vectors get any value. Lane l
+/// of a product sums d = l, l + 16, ..., and sum_lanes joins the lanes.
 template <int kRows, class T>
 LOFT_INLINE void dot_scores(const float* q, int64_t dp, const BlockRows<T>& k, KeyRange range, float* s) {
+  constexpr int kKeys = kTileVectors;  // keys that share a loaded query
   for (int64_t j0 = range.lo & ~int64_t(15); j0 < range.hi; j0 += 16) {
     F sums[kRows][16];
-    for (int64_t j = 0; j < 16; ++j) {
-      F acc[kRows];
-      for (int r = 0; r < kRows; ++r) acc[r] = zero();
-      if (j0 + j >= range.lo && j0 + j < range.hi) {
-        const T* key = BlockRows<T>::at(k, j0 + j);
-        for (int64_t c = 0; c < dp; c += 16) {
-          const F kv = load(key + c);
-          for (int r = 0; r < kRows; ++r) acc[r] = fma(load(q + r * dp + c), kv, acc[r]);
+    for (int64_t j = 0; j < 16; j += kKeys) {
+      const T* key[kKeys];
+      for (int i = 0; i < kKeys; ++i) key[i] = BlockRows<T>::at(k, clamp(j0 + j + i, range.lo, range.hi - 1));
+      F acc[kRows][kKeys];
+      for (int r = 0; r < kRows; ++r) {
+        for (int i = 0; i < kKeys; ++i) acc[r][i] = zero();
+      }
+      for (int64_t c = 0; c < dp; c += 16) {
+        F kv[kKeys];
+        for (int i = 0; i < kKeys; ++i) kv[i] = load(key[i] + c);
+        for (int r = 0; r < kRows; ++r) {
+          const F qv = load(q + r * dp + c);
+          for (int i = 0; i < kKeys; ++i) acc[r][i] = fma(qv, kv[i], acc[r][i]);
         }
       }
-      for (int r = 0; r < kRows; ++r) sums[r][j] = acc[r];
+      for (int r = 0; r < kRows; ++r) {
+        for (int i = 0; i < kKeys; ++i) sums[r][j + i] = acc[r][i];
+      }
     }
     for (int r = 0; r < kRows; ++r) store(s + r * kKeyBlock + j0, sum_lanes_16(sums[r]));
+  }
+}
+
+/// Keys of a block as columns, for tasks with many query rows: k_columns [dp][kKeyBlock], zeros from d to dp.
+template <class T>
+LOFT_INLINE void pack_keys(const BlockRows<T>& k, KeyRange range, int64_t d, int64_t dp, float* k_columns) {
+  for (int64_t j0 = range.lo & ~int64_t(15); j0 < range.hi; j0 += 16) {
+    for (int64_t c = 0; c < dp; c += 16) {
+      const int64_t count = d - c < 16 ? d - c : 16;
+      F rows[16];
+      for (int64_t j = 0; j < 16; ++j) {
+        const T* key = BlockRows<T>::at(k, clamp(j0 + j, range.lo, range.hi - 1)) + c;
+        rows[j] = count == 16 ? load(key) : load_part(key, count);
+      }
+      transpose_16(rows);
+      for (int64_t i = 0; i < 16; ++i) store(k_columns + (c + i) * kKeyBlock + j0, rows[i]);
+    }
+  }
+}
+
+/// Values of a block as f32 rows of dp elements, zeros from d to dp.
+template <class T>
+LOFT_INLINE void pack_values(const BlockRows<T>& v, KeyRange range, int64_t d, int64_t dp, float* v_rows) {
+  for (int64_t j = range.lo; j < range.hi; ++j) {
+    const T* from = BlockRows<T>::at(v, j);
+    for (int64_t c = 0; c < dp; c += 16) {
+      const int64_t count = d - c < 16 ? d - c : 16;
+      store(v_rows + j * dp + c, count == 16 ? load(from + c) : load_part(from + c, count));
+    }
+  }
+}
+
+template <int kRows, int kVectors>
+struct ScoreTile {
+  F s[kRows][kVectors];
+};
+
+/// Node of the tree of sum_lanes over the lanes lane, lane + kStep, ...: a leaf is one lane's chain of products, so
+/// that dot_scores and packed_scores give the same bytes.
+template <int kStep, int kRows, int kVectors>
+LOFT_INLINE ScoreTile<kRows, kVectors> sum_tree(const float* q, int64_t dp, const float* k_columns, int64_t lane) {
+  ScoreTile<kRows, kVectors> t;
+  if constexpr (kStep == 16) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kVectors; ++i) t.s[r][i] = zero();
+    }
+    for (int64_t c = lane; c < dp; c += 16) {
+      F key[kVectors];
+      for (int i = 0; i < kVectors; ++i) key[i] = load(k_columns + c * kKeyBlock + 16 * i);
+      for (int r = 0; r < kRows; ++r) {
+        const F qv = set1(q[r * dp + c]);
+        for (int i = 0; i < kVectors; ++i) t.s[r][i] = fma(qv, key[i], t.s[r][i]);
+      }
+    }
+  } else {
+    t = sum_tree<2 * kStep, kRows, kVectors>(q, dp, k_columns, lane);
+    const auto other = sum_tree<2 * kStep, kRows, kVectors>(q, dp, k_columns, lane + kStep);
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kVectors; ++i) t.s[r][i] = add(t.s[r][i], other.s[r][i]);
+    }
+  }
+  return t;
+}
+
+/// As dot_scores, over packed keys.
+template <int kRows>
+LOFT_INLINE void packed_scores(const float* q, int64_t dp, const float* k_columns, KeyRange range, float* s) {
+  constexpr int kVectors = kTileVectors > 1 ? 2 : 1;
+  for (int64_t j0 = range.lo / (16 * kVectors) * (16 * kVectors); j0 < range.hi; j0 += 16 * kVectors) {
+    const auto t = sum_tree<1, kRows, kVectors>(q, dp, k_columns + j0, 0);
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kVectors; ++i) store(s + r * kKeyBlock + j0 + 16 * i, t.s[r][i]);
+    }
   }
 }
 
@@ -99,7 +185,8 @@ LOFT_INLINE void add_values_tile(const float* p, const BlockRows<T>& v, int64_t 
 template <int kRows, class T>
 LOFT_INLINE void add_values(const float* p, const BlockRows<T>& v, KeyRange range, int64_t dp, float* acc) {
   int64_t c = 0;
-  for (; c + 64 <= dp; c += 64) add_values_tile<kRows, 4>(p, v, c, range, dp, acc);
+  constexpr int kVectors = kTileVectors;
+  for (; c + 16 * kVectors <= dp; c += 16 * kVectors) add_values_tile<kRows, kVectors>(p, v, c, range, dp, acc);
   for (; c < dp; c += 16) add_values_tile<kRows, 1>(p, v, c, range, dp, acc);
 }
 
@@ -127,10 +214,27 @@ LOFT_INLINE PeakSum softmax_block(float* s, KeyRange range, float softcap) {
   return {peak, sum_lanes(add(add(v[0], v[1]), add(v[2], v[3])))};
 }
 
+/// Keys as they lie in the cache, or packed.
+template <class T>
+struct CachedKeys {
+  BlockRows<T> rows;
+  template <int kRows>
+  LOFT_INLINE void scores(const CachedKeys& k, const float* q, int64_t dp, KeyRange range, float* s) {
+    dot_scores<kRows>(q, dp, k.rows, range, s);
+  }
+};
+struct PackedKeys {
+  const float* columns;
+  template <int kRows>
+  LOFT_INLINE void scores(const PackedKeys& k, const float* q, int64_t dp, KeyRange range, float* s) {
+    packed_scores<kRows>(q, dp, k.columns, range, s);
+  }
+};
+
 /// One block of keys for kRows query rows from `row` on.
-template <int kRows, class T>
-LOFT_INLINE void attend_tile(const AttendArgs& a, int64_t row, int64_t block, const BlockRows<T>& k,
-                             const BlockRows<T>& v, int64_t dp) {
+template <int kRows, class Keys, class T>
+LOFT_INLINE void attend_tile(const AttendArgs& a, int64_t row, int64_t block, const Keys& k, const BlockRows<T>& v,
+                             int64_t dp) {
   float* s = a.scratch + row * kKeyBlock;
   float* part = a.scratch + a.n_q * kKeyBlock + 2 * kKeyBlock * dp + row * dp;
   KeyRange ranges[kRows];
@@ -145,7 +249,7 @@ LOFT_INLINE void attend_tile(const AttendArgs& a, int64_t row, int64_t block, co
     common = {common.lo > ranges[r].lo ? common.lo : ranges[r].lo, common.hi < ranges[r].hi ? common.hi : ranges[r].hi};
   }
   if (all.lo >= all.hi) return;
-  dot_scores<kRows>(a.q + row * dp, dp, k, all, s);
+  Keys::template scores<kRows>(k, a.q + row * dp, dp, all, s);
   PeakSum folded[kRows];
   for (int r = 0; r < kRows; ++r) {
     if (ranges[r].lo < ranges[r].hi) folded[r] = softmax_block(s + r * kKeyBlock, ranges[r], a.softcap);
@@ -166,9 +270,9 @@ LOFT_INLINE void attend_tile(const AttendArgs& a, int64_t row, int64_t block, co
   }
 }
 
-template <class T>
-LOFT_INLINE void attend_block(const AttendArgs& a, int64_t block, const BlockRows<T>& k, const BlockRows<T>& v,
-                              int64_t dp) {
+template <class Keys, class T>
+static __attribute__((noinline)) void attend_block(const AttendArgs& a, int64_t block, const Keys& k,
+                                                   const BlockRows<T>& v, int64_t dp) {
   int64_t row = 0;
   for (; row + kTile <= a.n_q; row += kTile) attend_tile<kTile>(a, row, block, k, v, dp);
   switch (a.n_q - row) {
@@ -186,17 +290,8 @@ LOFT_INLINE void attend_block(const AttendArgs& a, int64_t block, const BlockRow
   }
 }
 
-/// Copies the rows of a block to f32 rows of dp elements, zeros above d.
-template <class T>
-LOFT_INLINE void pad_rows(const BlockRows<T>& rows, KeyRange range, int64_t d, int64_t dp, float* out) {
-  for (int64_t j = range.lo; j < range.hi; ++j) {
-    const T* from = BlockRows<T>::at(rows, j);
-    for (int64_t c = 0; c < dp; c += 16) {
-      const int64_t count = d - c < 16 ? d - c : 16;
-      store(out + j * dp + c, count == 16 ? load(from + c) : load_part(from + c, count));
-    }
-  }
-}
+// Query rows from which packing a block pays: it costs about as much as two tiles of four rows.
+constexpr int64_t kPackFromRows = 16;
 
 template <class T>
 void attend_chunk(const AttendArgs& a) {
@@ -206,8 +301,8 @@ void attend_chunk(const AttendArgs& a) {
     a.sum[i] = 0.0f;
   }
   for (int64_t i = 0; i < a.n_q * dp; i += 16) store(a.acc + i, zero());
-  float* k_rows = a.scratch + a.n_q * kKeyBlock;
-  float* v_rows = k_rows + kKeyBlock * dp;
+  float* k_columns = a.scratch + a.n_q * kKeyBlock;
+  float* v_rows = k_columns + kKeyBlock * dp;
   for (int64_t block = a.begin / kKeyBlock * kKeyBlock; block < a.end; block += kKeyBlock) {
     // Offsets from the first wanted position on; its row is in [0, capacity), so `first` may lie below 0.
     const int64_t lo = (a.begin > block ? a.begin : block) - block;
@@ -215,13 +310,13 @@ void attend_chunk(const AttendArgs& a) {
     const int64_t first = (block + lo) % a.capacity - lo;
     const BlockRows<T> k = {static_cast<const T*>(a.k), first, a.capacity, a.d};
     const BlockRows<T> v = {static_cast<const T*>(a.v), first, a.capacity, a.d};
-    if (a.d == dp) {
-      attend_block(a, block, k, v, dp);
+    if (a.d == dp && a.n_q < kPackFromRows) {
+      attend_block(a, block, CachedKeys<T>{k}, v, dp);
       continue;
     }
-    pad_rows(k, {lo, hi}, a.d, dp, k_rows);
-    pad_rows(v, {lo, hi}, a.d, dp, v_rows);
-    attend_block<float>(a, block, {k_rows, 0, kKeyBlock, dp}, {v_rows, 0, kKeyBlock, dp}, dp);
+    pack_keys(k, {lo, hi}, a.d, dp, k_columns);
+    pack_values(v, {lo, hi}, a.d, dp, v_rows);
+    attend_block(a, block, PackedKeys{k_columns}, BlockRows<float>{v_rows, 0, kKeyBlock, dp}, dp);
   }
 }
 

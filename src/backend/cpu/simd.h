@@ -145,6 +145,30 @@ LOFT_INLINE F sum_lanes_16(const F* a) {
   return {
       _mm512_add_ps(_mm512_maskz_shuffle_ps(kAllLanes, x, y, 0x88), _mm512_maskz_shuffle_ps(kAllLanes, x, y, 0xdd))};
 }
+/// Rows become columns, in place.
+LOFT_INLINE void transpose_16(F* r) {
+  __m512 u[16];
+  for (int i = 0; i < 16; i += 4) {  // within quarters: quarter q of u[i + k] is column 4q + k of rows i..i+3
+    const __m512 ab_low = _mm512_maskz_unpacklo_ps(kAllLanes, r[i].v, r[i + 1].v);
+    const __m512 ab_high = _mm512_maskz_unpackhi_ps(kAllLanes, r[i].v, r[i + 1].v);
+    const __m512 cd_low = _mm512_maskz_unpacklo_ps(kAllLanes, r[i + 2].v, r[i + 3].v);
+    const __m512 cd_high = _mm512_maskz_unpackhi_ps(kAllLanes, r[i + 2].v, r[i + 3].v);
+    u[i] = _mm512_maskz_shuffle_ps(kAllLanes, ab_low, cd_low, 0x44);
+    u[i + 1] = _mm512_maskz_shuffle_ps(kAllLanes, ab_low, cd_low, 0xee);
+    u[i + 2] = _mm512_maskz_shuffle_ps(kAllLanes, ab_high, cd_high, 0x44);
+    u[i + 3] = _mm512_maskz_shuffle_ps(kAllLanes, ab_high, cd_high, 0xee);
+  }
+  for (int k = 0; k < 4; ++k) {  // of quarters
+    const __m512 ab_low = _mm512_maskz_shuffle_f32x4(kAllLanes, u[k], u[4 + k], 0x44);
+    const __m512 ab_high = _mm512_maskz_shuffle_f32x4(kAllLanes, u[k], u[4 + k], 0xee);
+    const __m512 cd_low = _mm512_maskz_shuffle_f32x4(kAllLanes, u[8 + k], u[12 + k], 0x44);
+    const __m512 cd_high = _mm512_maskz_shuffle_f32x4(kAllLanes, u[8 + k], u[12 + k], 0xee);
+    r[k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_low, cd_low, 0x88);
+    r[4 + k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_low, cd_low, 0xdd);
+    r[8 + k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_high, cd_high, 0x88);
+    r[12 + k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_high, cd_high, 0xdd);
+  }
+}
 LOFT_INLINE float max_lanes(F a) {
   const __m256 upper = _mm512_maskz_extractf32x8_ps(0xff, a.v, 1);
   const __m256 m8 = _mm256_max_ps(_mm512_castps512_ps256(a.v), upper);
@@ -281,6 +305,29 @@ LOFT_INLINE __m256 sum_lanes_8(const F* a) {
 LOFT_INLINE F sum_lanes_16(const F* a) {
   return {sum_lanes_8(a), sum_lanes_8(a + 8)};
 }
+LOFT_INLINE void transpose_quarters(__m256 a, __m256 b, __m256 c, __m256 d, __m256* out) {
+  const __m256 ab_low = _mm256_unpacklo_ps(a, b), ab_high = _mm256_unpackhi_ps(a, b);
+  const __m256 cd_low = _mm256_unpacklo_ps(c, d), cd_high = _mm256_unpackhi_ps(c, d);
+  out[0] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
+  out[1] = _mm256_shuffle_ps(ab_low, cd_low, 0xee);
+  out[2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
+  out[3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
+}
+/// Rows become columns, in place.
+LOFT_INLINE void transpose_16(F* r) {
+  __m256 u[16], w[16];
+  for (int i = 0; i < 16;
+       i += 4) {  // within quarters: quarter q of u[i + k] is column 4q + k of rows i..i+3, w: 8 more
+    transpose_quarters(r[i].lo, r[i + 1].lo, r[i + 2].lo, r[i + 3].lo, u + i);
+    transpose_quarters(r[i].hi, r[i + 1].hi, r[i + 2].hi, r[i + 3].hi, w + i);
+  }
+  for (int k = 0; k < 4; ++k) {
+    r[k] = {_mm256_permute2f128_ps(u[k], u[4 + k], 0x20), _mm256_permute2f128_ps(u[8 + k], u[12 + k], 0x20)};
+    r[4 + k] = {_mm256_permute2f128_ps(u[k], u[4 + k], 0x31), _mm256_permute2f128_ps(u[8 + k], u[12 + k], 0x31)};
+    r[8 + k] = {_mm256_permute2f128_ps(w[k], w[4 + k], 0x20), _mm256_permute2f128_ps(w[8 + k], w[12 + k], 0x20)};
+    r[12 + k] = {_mm256_permute2f128_ps(w[k], w[4 + k], 0x31), _mm256_permute2f128_ps(w[8 + k], w[12 + k], 0x31)};
+  }
+}
 LOFT_INLINE float max_lanes(F a) {
   const __m256 m8 = _mm256_max_ps(a.lo, a.hi);
   const __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
@@ -406,6 +453,15 @@ LOFT_INLINE F sum_lanes_16(const F* a) {
   for (int i = 0; i < 16; ++i) x[i] = sum_lanes(a[i]);
   return load(x);
 }
+/// Rows become columns, in place.
+LOFT_INLINE void transpose_16(F* r) {
+  float x[16][16], y[16][16];
+  for (int i = 0; i < 16; ++i) store(x[i], r[i]);
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 16; ++j) y[j][i] = x[i][j];
+  }
+  for (int i = 0; i < 16; ++i) r[i] = load(y[i]);
+}
 LOFT_INLINE float max_lanes(F a) {
   float x[16];
   store(x, a);
@@ -413,6 +469,13 @@ LOFT_INLINE float max_lanes(F a) {
   for (int i = 1; i < 16; ++i) m = m > x[i] ? m : x[i];
   return m;
 }
+#endif
+
+// Vectors a row of a register tile of four rows may hold: 32 registers of 16 lanes, or 16 of eight (two a vector).
+#if defined(__AVX512F__)
+constexpr int kTileVectors = 4;
+#else
+constexpr int kTileVectors = 1;
 #endif
 
 /// The first n of 16 elements, zeros above.
