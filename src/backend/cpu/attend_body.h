@@ -10,6 +10,12 @@ namespace loft::LOFT_SIMD_NAMESPACE {
 constexpr float kMinusInf = -__builtin_inff();
 constexpr int kTile = 4;  // query rows that share a loaded key or value
 
+/// A small number as a type, so that a loop over tiles has constant bounds.
+template <int kN>
+struct Count {
+  static constexpr int n = kN;
+};
+
 LOFT_INLINE int64_t clamp(int64_t x, int64_t lo, int64_t hi) {
   return x < lo ? lo : x > hi ? hi : x;
 }
@@ -87,7 +93,12 @@ LOFT_INLINE void dot_scores(const float* q, int64_t dp, const BlockRows<T>& k, K
   }
 }
 
-/// Keys of a block as columns, for tasks with many query rows: k_columns [dp][kKeyBlock], zeros from d to dp.
+// Keys whose scores a tile of packed_scores holds in registers.
+constexpr int kPanelVectors = kTileVectors > 1 ? 2 : 1;
+constexpr int64_t kPanel = 16 * kPanelVectors;
+
+/// Keys of a block as columns, for tasks with many query rows: panels [kKeyBlock / kPanel][dp][kPanel], zeros from d to
+/// dp.
 template <class T>
 LOFT_INLINE void pack_keys(const BlockRows<T>& k, KeyRange range, int64_t d, int64_t dp, float* k_columns) {
   for (int64_t j0 = range.lo & ~int64_t(15); j0 < range.hi; j0 += 16) {
@@ -99,7 +110,8 @@ LOFT_INLINE void pack_keys(const BlockRows<T>& k, KeyRange range, int64_t d, int
         rows[j] = count == 16 ? load(key) : load_part(key, count);
       }
       transpose_16(rows);
-      for (int64_t i = 0; i < 16; ++i) store(k_columns + (c + i) * kKeyBlock + j0, rows[i]);
+      float* panel = k_columns + j0 / kPanel * kPanel * dp + j0 % kPanel;
+      for (int64_t i = 0; i < 16; ++i) store(panel + (c + i) * kPanel, rows[i]);
     }
   }
 }
@@ -116,47 +128,44 @@ LOFT_INLINE void pack_values(const BlockRows<T>& v, KeyRange range, int64_t d, i
   }
 }
 
-template <int kRows, int kVectors>
+template <int kRows>
 struct ScoreTile {
-  F s[kRows][kVectors];
+  F s[kRows][kPanelVectors];
 };
 
 /// Node of the tree of sum_lanes over the lanes lane, lane + kStep, ...: a leaf is one lane's chain of products, so
-/// that dot_scores and packed_scores give the same bytes.
-template <int kStep, int kRows, int kVectors>
-LOFT_INLINE ScoreTile<kRows, kVectors> sum_tree(const float* q, int64_t dp, const float* k_columns, int64_t lane) {
-  ScoreTile<kRows, kVectors> t;
+/// that dot_scores and packed_scores give the same bytes. panel [dp][kPanel].
+template <int kStep, int kRows>
+LOFT_INLINE ScoreTile<kRows> sum_tree(const float* q, int64_t dp, const float* panel, int64_t lane) {
+  ScoreTile<kRows> t;
   if constexpr (kStep == 16) {
     for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < kVectors; ++i) t.s[r][i] = zero();
+      for (int i = 0; i < kPanelVectors; ++i) t.s[r][i] = zero();
     }
     for (int64_t c = lane; c < dp; c += 16) {
-      F key[kVectors];
-      for (int i = 0; i < kVectors; ++i) key[i] = load(k_columns + c * kKeyBlock + 16 * i);
+      F key[kPanelVectors];
+      for (int i = 0; i < kPanelVectors; ++i) key[i] = load(panel + c * kPanel + 16 * i);
       for (int r = 0; r < kRows; ++r) {
         const F qv = set1(q[r * dp + c]);
-        for (int i = 0; i < kVectors; ++i) t.s[r][i] = fma(qv, key[i], t.s[r][i]);
+        for (int i = 0; i < kPanelVectors; ++i) t.s[r][i] = fma(qv, key[i], t.s[r][i]);
       }
     }
   } else {
-    t = sum_tree<2 * kStep, kRows, kVectors>(q, dp, k_columns, lane);
-    const auto other = sum_tree<2 * kStep, kRows, kVectors>(q, dp, k_columns, lane + kStep);
+    t = sum_tree<2 * kStep, kRows>(q, dp, panel, lane);
+    const auto other = sum_tree<2 * kStep, kRows>(q, dp, panel, lane + kStep);
     for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < kVectors; ++i) t.s[r][i] = add(t.s[r][i], other.s[r][i]);
+      for (int i = 0; i < kPanelVectors; ++i) t.s[r][i] = add(t.s[r][i], other.s[r][i]);
     }
   }
   return t;
 }
 
-/// As dot_scores, over packed keys.
+/// As dot_scores, for the keys of one panel; s is at the panel's first key.
 template <int kRows>
-LOFT_INLINE void packed_scores(const float* q, int64_t dp, const float* k_columns, KeyRange range, float* s) {
-  constexpr int kVectors = kTileVectors > 1 ? 2 : 1;
-  for (int64_t j0 = range.lo / (16 * kVectors) * (16 * kVectors); j0 < range.hi; j0 += 16 * kVectors) {
-    const auto t = sum_tree<1, kRows, kVectors>(q, dp, k_columns + j0, 0);
-    for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < kVectors; ++i) store(s + r * kKeyBlock + j0 + 16 * i, t.s[r][i]);
-    }
+LOFT_INLINE void packed_scores(const float* q, int64_t dp, const float* panel, float* s) {
+  const auto t = sum_tree<1, kRows>(q, dp, panel, 0);
+  for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < kPanelVectors; ++i) store(s + r * kKeyBlock + 16 * i, t.s[r][i]);
   }
 }
 
@@ -180,14 +189,6 @@ LOFT_INLINE void add_values_tile(const float* p, const BlockRows<T>& v, int64_t 
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kVectors; ++c) store(acc + r * dp + c0 + 16 * c, a[r][c]);
   }
-}
-
-template <int kRows, class T>
-LOFT_INLINE void add_values(const float* p, const BlockRows<T>& v, KeyRange range, int64_t dp, float* acc) {
-  int64_t c = 0;
-  constexpr int kVectors = kTileVectors;
-  for (; c + 16 * kVectors <= dp; c += 16 * kVectors) add_values_tile<kRows, kVectors>(p, v, c, range, dp, acc);
-  for (; c < dp; c += 16) add_values_tile<kRows, 1>(p, v, c, range, dp, acc);
 }
 
 /// Turns scores into weights in place; scores outside [lo, hi) count as -inf. Returns the block's peak and sum.
@@ -214,79 +215,116 @@ LOFT_INLINE PeakSum softmax_block(float* s, KeyRange range, float softcap) {
   return {peak, sum_lanes(add(add(v[0], v[1]), add(v[2], v[3])))};
 }
 
-/// Keys as they lie in the cache, or packed.
-template <class T>
-struct CachedKeys {
-  BlockRows<T> rows;
-  template <int kRows>
-  LOFT_INLINE void scores(const CachedKeys& k, const float* q, int64_t dp, KeyRange range, float* s) {
-    dot_scores<kRows>(q, dp, k.rows, range, s);
-  }
+/// Pieces of attend's scratch.
+struct BlockMemory {
+  float* scores;     // [n_q][kKeyBlock]
+  float* k_columns;  // panels
+  float* v_rows;     // [kKeyBlock][dp]
+  float* part;       // [n_q][dp], sums of one block
+  RowBlock* rows;    // [n_q]
 };
-struct PackedKeys {
-  const float* columns;
-  template <int kRows>
-  LOFT_INLINE void scores(const PackedKeys& k, const float* q, int64_t dp, KeyRange range, float* s) {
-    packed_scores<kRows>(q, dp, k.columns, range, s);
-  }
-};
-
-/// One block of keys for kRows query rows from `row` on.
-template <int kRows, class Keys, class T>
-LOFT_INLINE void attend_tile(const AttendArgs& a, int64_t row, int64_t block, const Keys& k, const BlockRows<T>& v,
-                             int64_t dp) {
-  float* s = a.scratch + row * kKeyBlock;
-  float* part = a.scratch + a.n_q * kKeyBlock + 2 * kKeyBlock * dp + row * dp;
-  KeyRange ranges[kRows];
-  KeyRange all = {kKeyBlock, 0}, common = {0, kKeyBlock};
-  for (int r = 0; r < kRows; ++r) {
-    ranges[r] = visible(a, row + r, block);
-    if (ranges[r].lo >= ranges[r].hi) {
-      common = {0, 0};
-      continue;
-    }
-    all = {all.lo < ranges[r].lo ? all.lo : ranges[r].lo, all.hi > ranges[r].hi ? all.hi : ranges[r].hi};
-    common = {common.lo > ranges[r].lo ? common.lo : ranges[r].lo, common.hi < ranges[r].hi ? common.hi : ranges[r].hi};
-  }
-  if (all.lo >= all.hi) return;
-  Keys::template scores<kRows>(k, a.q + row * dp, dp, all, s);
-  PeakSum folded[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    if (ranges[r].lo < ranges[r].hi) folded[r] = softmax_block(s + r * kKeyBlock, ranges[r], a.softcap);
-    for (int64_t c = 0; c < dp; c += 16) store(part + r * dp + c, zero());
-  }
-  if (common.lo >= common.hi) common = {kKeyBlock, kKeyBlock};
-  // Each row adds its keys in ascending order and no others: a masked value may be NaN, and 0 * NaN is NaN.
-  for (int r = 0; r < kRows; ++r) {
-    const KeyRange before = {ranges[r].lo, ranges[r].hi < common.lo ? ranges[r].hi : common.lo};
-    add_values<1>(s + r * kKeyBlock, v, before, dp, part + r * dp);
-  }
-  add_values<kRows>(s, v, common, dp, part);
-  for (int r = 0; r < kRows; ++r) {
-    if (ranges[r].lo >= ranges[r].hi) continue;
-    if (common.hi < kKeyBlock) add_values<1>(s + r * kKeyBlock, v, {common.hi, ranges[r].hi}, dp, part + r * dp);
-    merge_row(a.peak[row + r], a.sum[row + r], a.acc + (row + r) * dp, folded[r].peak, folded[r].sum, part + r * dp,
-              dp);
-  }
+LOFT_INLINE BlockMemory cut_scratch(const AttendArgs& a, int64_t dp) {
+  float* k_columns = a.scratch + a.n_q * kKeyBlock;
+  float* part = k_columns + 2 * kKeyBlock * dp;
+  return {a.scratch, k_columns, k_columns + kKeyBlock * dp, part, reinterpret_cast<RowBlock*>(part + a.n_q * dp)};
 }
 
-template <class Keys, class T>
-static __attribute__((noinline)) void attend_block(const AttendArgs& a, int64_t block, const Keys& k,
-                                                   const BlockRows<T>& v, int64_t dp) {
+/// Calls f(rows a tile as a constant, first row) over all query rows.
+template <class Function>
+LOFT_INLINE void for_tiles(int64_t n_q, Function f) {
   int64_t row = 0;
-  for (; row + kTile <= a.n_q; row += kTile) attend_tile<kTile>(a, row, block, k, v, dp);
-  switch (a.n_q - row) {
+  for (; row + kTile <= n_q; row += kTile) f(Count<kTile>(), row);
+  switch (n_q - row) {
     case 3:
-      attend_tile<3>(a, row, block, k, v, dp);
+      f(Count<3>(), row);
       break;
     case 2:
-      attend_tile<2>(a, row, block, k, v, dp);
+      f(Count<2>(), row);
       break;
     case 1:
-      attend_tile<1>(a, row, block, k, v, dp);
+      f(Count<1>(), row);
       break;
     default:
       break;
+  }
+}
+
+/// Keys that any row of a tile sees, and keys that all of them see; lo >= hi: none.
+struct TileRange {
+  KeyRange any, common;
+};
+LOFT_INLINE TileRange tile_range(const RowBlock* rows, int n) {
+  TileRange t = {{kKeyBlock, 0}, {0, kKeyBlock}};
+  for (int r = 0; r < n; ++r) {
+    if (rows[r].lo < rows[r].hi) {
+      t.any = {t.any.lo < rows[r].lo ? t.any.lo : rows[r].lo, t.any.hi > rows[r].hi ? t.any.hi : rows[r].hi};
+    }
+    t.common = {t.common.lo > rows[r].lo ? t.common.lo : rows[r].lo,
+                t.common.hi < rows[r].hi ? t.common.hi : rows[r].hi};
+  }
+  if (t.common.lo >= t.common.hi) t.common = {kKeyBlock, kKeyBlock};
+  return t;
+}
+
+/// Scores of a block with the keys as they lie in the cache.
+template <class T>
+LOFT_INLINE void cached_block_scores(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& k, int64_t dp) {
+  for_tiles(a.n_q, [&](auto count, int64_t row) {
+    const KeyRange any = tile_range(m.rows + row, count.n).any;
+    if (any.lo < any.hi) dot_scores<count.n>(a.q + row * dp, dp, k, any, m.scores + row * kKeyBlock);
+  });
+}
+
+/// Scores of a block with packed keys; a panel stays in L1 for all rows.
+LOFT_INLINE void packed_block_scores(const AttendArgs& a, const BlockMemory& m, int64_t dp) {
+  for (int64_t j0 = 0; j0 < kKeyBlock; j0 += kPanel) {
+    for_tiles(a.n_q, [&](auto count, int64_t row) {
+      const KeyRange any = tile_range(m.rows + row, count.n).any;
+      if (any.lo >= j0 + kPanel || any.hi <= j0) return;
+      packed_scores<count.n>(a.q + row * dp, dp, m.k_columns + j0 * dp, m.scores + row * kKeyBlock + j0);
+    });
+  }
+}
+
+/// part[r][c0 ..] = sum of p[r][j] v[j][c0 ..] for kVectors vectors. Each row adds its keys in ascending order and no
+/// others: a masked value may be NaN, and 0 * NaN is NaN.
+template <int kVectors, class T>
+LOFT_INLINE void block_values(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t c0,
+                              int64_t dp) {
+  for_tiles(a.n_q, [&](auto count, int64_t row) {
+    const TileRange t = tile_range(m.rows + row, count.n);
+    const float* p = m.scores + row * kKeyBlock;
+    float* part = m.part + row * dp;
+    for (int64_t r = 0; r < count.n; ++r) {
+      for (int c = 0; c < kVectors; ++c) store(part + r * dp + c0 + 16 * c, zero());
+      const RowBlock& own = m.rows[row + r];
+      const KeyRange before = {own.lo, own.hi < t.common.lo ? own.hi : t.common.lo};
+      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, before, dp, part + r * dp);
+    }
+    add_values_tile<count.n, kVectors>(p, v, c0, t.common, dp, part);
+    for (int64_t r = 0; r < count.n; ++r) {
+      const KeyRange after = {t.common.hi, m.rows[row + r].hi};
+      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, after, dp, part + r * dp);
+    }
+  });
+}
+
+/// Weights from scores, sums of values, and the fold into the chunk's state.
+template <class T>
+LOFT_INLINE void finish_block(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t dp) {
+  for (int64_t row = 0; row < a.n_q; ++row) {
+    RowBlock& b = m.rows[row];
+    if (b.lo >= b.hi) continue;
+    const PeakSum folded = softmax_block(m.scores + row * kKeyBlock, {b.lo, b.hi}, a.softcap);
+    b.peak = folded.peak;
+    b.sum = folded.sum;
+  }
+  int64_t c = 0;
+  for (; c + 16 * kTileVectors <= dp; c += 16 * kTileVectors) block_values<kTileVectors>(a, m, v, c, dp);
+  for (; c < dp; c += 16) block_values<1>(a, m, v, c, dp);
+  for (int64_t row = 0; row < a.n_q; ++row) {
+    const RowBlock& b = m.rows[row];
+    if (b.lo < b.hi) merge_row(a.peak[row], a.sum[row], a.acc + row * dp, b.peak, b.sum, m.part + row * dp, dp);
   }
 }
 
@@ -301,9 +339,12 @@ void attend_chunk(const AttendArgs& a) {
     a.sum[i] = 0.0f;
   }
   for (int64_t i = 0; i < a.n_q * dp; i += 16) store(a.acc + i, zero());
-  float* k_columns = a.scratch + a.n_q * kKeyBlock;
-  float* v_rows = k_columns + kKeyBlock * dp;
+  const BlockMemory m = cut_scratch(a, dp);
   for (int64_t block = a.begin / kKeyBlock * kKeyBlock; block < a.end; block += kKeyBlock) {
+    for (int64_t row = 0; row < a.n_q; ++row) {
+      const KeyRange range = visible(a, row, block);
+      m.rows[row] = {int32_t(range.lo), int32_t(range.hi), 0.0f, 0.0f};
+    }
     // Offsets from the first wanted position on; its row is in [0, capacity), so `first` may lie below 0.
     const int64_t lo = (a.begin > block ? a.begin : block) - block;
     const int64_t hi = (a.end < block + kKeyBlock ? a.end : block + kKeyBlock) - block;
@@ -311,12 +352,14 @@ void attend_chunk(const AttendArgs& a) {
     const BlockRows<T> k = {static_cast<const T*>(a.k), first, a.capacity, a.d};
     const BlockRows<T> v = {static_cast<const T*>(a.v), first, a.capacity, a.d};
     if (a.d == dp && a.n_q < kPackFromRows) {
-      attend_block(a, block, CachedKeys<T>{k}, v, dp);
+      cached_block_scores(a, m, k, dp);
+      finish_block(a, m, v, dp);
       continue;
     }
-    pack_keys(k, {lo, hi}, a.d, dp, k_columns);
-    pack_values(v, {lo, hi}, a.d, dp, v_rows);
-    attend_block(a, block, PackedKeys{k_columns}, BlockRows<float>{v_rows, 0, kKeyBlock, dp}, dp);
+    pack_keys(k, {lo, hi}, a.d, dp, m.k_columns);
+    pack_values(v, {lo, hi}, a.d, dp, m.v_rows);
+    packed_block_scores(a, m, dp);
+    finish_block(a, m, BlockRows<float>{m.v_rows, 0, kKeyBlock, dp}, dp);
   }
 }
 
