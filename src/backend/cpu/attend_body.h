@@ -1,6 +1,6 @@
 // backend/cpu: attention over one chunk of keys for the query rows of one key/value head; included by one file an
 // instruction set. Read this first, for each row: s[j] = q . k[j]; peak = max s; p[j] = e^(s[j] - peak); sum = sum of
-// p; acc = sum of p[j] v[j]; blocks are folded by merge_rows (online softmax, Milakov and Gimelshein 2018, arXiv
+// p; acc = sum of p[j] v[j]; blocks are folded by fold_row (online softmax, Milakov and Gimelshein 2018, arXiv
 // 1805.02867).
 #pragma once
 #include "backend/cpu/simd.h"
@@ -25,8 +25,7 @@ struct KeyRange {
   int64_t lo, hi;
 };
 
-LOFT_INLINE KeyRange visible(const AttendArgs& a, int64_t row, int64_t block) {
-  const int64_t position = a.first_position + row / a.group;
+LOFT_INLINE KeyRange visible(const AttendArgs& a, int64_t position, int64_t block) {
   int64_t lo = a.window > 0 && position - a.window + 1 > a.begin ? position - a.window + 1 : a.begin;
   int64_t hi = position + 1 < a.end ? position + 1 : a.end;
   lo = (lo < block ? block : lo) - block;
@@ -47,19 +46,40 @@ struct BlockRows {
   }
 };
 
-/// Folds (peak, sum, acc) of a part into a total, n vectors of 16 lanes: one exp for both factors.
-LOFT_INLINE void merge_row(float& peak, float& sum, float* acc, float part_peak, float part_sum, const float* part_acc,
-                           int64_t dp) {
-  // As x86's max: a NaN in either becomes NaN below, since it stays in one of the differences.
-  const float new_peak = peak > part_peak ? peak : part_peak;
-  float factors[16] = {peak - new_peak, part_peak - new_peak};
-  store(factors, exp(load(factors)));
-  const F old_factor = set1(factors[0]);
-  const F part_factor = set1(factors[1]);
-  sum = sum * factors[0] + part_sum * factors[1];
-  peak = new_peak;
+/// Factors of the fold of a part into a total: e^(peak - new peak) for both. n rows, in whole vectors of 16.
+LOFT_INLINE void fold_factors(const float* peak, const float* part_peak, int64_t n, float* factor, float* part_factor) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const int64_t count = n - i < 16 ? n - i : 16;
+    const F old_peak = load_part(peak + i, count);
+    const F other = load_part(part_peak + i, count);
+    // A NaN on either side stays in one of the differences.
+    const F new_peak = max(old_peak, other);
+    store_part(factor + i, exp_not_positive(sub(old_peak, new_peak)), count);
+    store_part(part_factor + i, exp_not_positive(sub(other, new_peak)), count);
+  }
+}
+
+struct Fold {
+  float factor, part_factor, part_peak, part_sum;
+};
+LOFT_INLINE void fold_row(float& peak, float& sum, float* acc, const Fold& f, const float* part_acc, int64_t dp) {
+  sum = sum * f.factor + f.part_sum * f.part_factor;
+  peak = peak > f.part_peak ? peak : f.part_peak;
+  const F old_factor = set1(f.factor), part_factor = set1(f.part_factor);
   for (int64_t c = 0; c < dp; c += 16) {
     store(acc + c, fma(load(part_acc + c), part_factor, mul(load(acc + c), old_factor)));
+  }
+}
+
+/// Asks for the same elements of the row one block further on: a decode step reads each key and value once, from
+/// memory.
+template <class T>
+LOFT_INLINE void prefetch_next_block(const T* p, int64_t stride, int64_t elements) {
+  if constexpr (sizeof(T) < sizeof(float)) {  // packed values are in cache
+    const uintptr_t next = reinterpret_cast<uintptr_t>(p) + uintptr_t(kKeyBlock * stride) * sizeof(T);
+    for (int64_t c = 0; c < elements; c += 64 / int64_t(sizeof(T))) {
+      __builtin_prefetch(reinterpret_cast<const void*>(next + uintptr_t(c) * sizeof(T)));
+    }
   }
 }
 
@@ -73,6 +93,7 @@ LOFT_INLINE void dot_scores(const float* q, int64_t dp, const BlockRows<T>& k, K
     for (int64_t j = 0; j < 16; j += kKeys) {
       const T* key[kKeys];
       for (int i = 0; i < kKeys; ++i) key[i] = BlockRows<T>::at(k, clamp(j0 + j + i, range.lo, range.hi - 1));
+      for (int i = 0; i < kKeys; ++i) prefetch_next_block(key[i], k.stride, dp);
       F acc[kRows][kKeys];
       for (int r = 0; r < kRows; ++r) {
         for (int i = 0; i < kKeys; ++i) acc[r][i] = zero();
@@ -179,6 +200,7 @@ LOFT_INLINE void add_values_tile(const float* p, const BlockRows<T>& v, int64_t 
   }
   for (int64_t j = range.lo; j < range.hi; ++j) {
     const T* value = BlockRows<T>::at(v, j) + c0;
+    prefetch_next_block(value, v.stride, 16 * kVectors);
     F row[kVectors];
     for (int c = 0; c < kVectors; ++c) row[c] = load(value + 16 * c);
     for (int r = 0; r < kRows; ++r) {
@@ -209,7 +231,7 @@ LOFT_INLINE PeakSum softmax_block(float* s, KeyRange range, float softcap) {
   const float peak = max_lanes(max(max(v[0], v[1]), max(v[2], v[3])));
   const F top = set1(peak);
   for (int i = 0; i < 4; ++i) {
-    v[i] = exp(sub(v[i], top));
+    v[i] = exp_not_positive(sub(v[i], top));
     store(s + 16 * i, v[i]);
   }
   return {peak, sum_lanes(add(add(v[0], v[1]), add(v[2], v[3])))};
@@ -221,12 +243,28 @@ struct BlockMemory {
   float* k_columns;  // panels
   float* v_rows;     // [kKeyBlock][dp]
   float* part;       // [n_q][dp], sums of one block
-  RowBlock* rows;    // [n_q]
+  float* lo;         // [n_q], the row sees keys [lo, hi) of the block: small whole numbers
+  float* hi;
+  float* peak;
+  float* sum;
+  float* factor;
+  float* part_factor;
+  LOFT_INLINE KeyRange range(const BlockMemory& m, int64_t row) { return {int64_t(m.lo[row]), int64_t(m.hi[row])}; }
 };
 LOFT_INLINE BlockMemory cut_scratch(const AttendArgs& a, int64_t dp) {
-  float* k_columns = a.scratch + a.n_q * kKeyBlock;
-  float* part = k_columns + 2 * kKeyBlock * dp;
-  return {a.scratch, k_columns, k_columns + kKeyBlock * dp, part, reinterpret_cast<RowBlock*>(part + a.n_q * dp)};
+  const int64_t rows = padded_rows(a.n_q);
+  BlockMemory m;
+  m.scores = a.scratch;
+  m.k_columns = m.scores + a.n_q * kKeyBlock;
+  m.v_rows = m.k_columns + kKeyBlock * dp;
+  m.part = m.v_rows + kKeyBlock * dp;
+  m.lo = m.part + a.n_q * dp;
+  m.hi = m.lo + rows;
+  m.peak = m.hi + rows;
+  m.sum = m.peak + rows;
+  m.factor = m.sum + rows;
+  m.part_factor = m.factor + rows;
+  return m;
 }
 
 /// Calls f(rows a tile as a constant, first row) over all query rows.
@@ -253,14 +291,14 @@ LOFT_INLINE void for_tiles(int64_t n_q, Function f) {
 struct TileRange {
   KeyRange any, common;
 };
-LOFT_INLINE TileRange tile_range(const RowBlock* rows, int n) {
+LOFT_INLINE TileRange tile_range(const BlockMemory& m, int64_t row, int n) {
   TileRange t = {{kKeyBlock, 0}, {0, kKeyBlock}};
   for (int r = 0; r < n; ++r) {
-    if (rows[r].lo < rows[r].hi) {
-      t.any = {t.any.lo < rows[r].lo ? t.any.lo : rows[r].lo, t.any.hi > rows[r].hi ? t.any.hi : rows[r].hi};
+    const KeyRange own = BlockMemory::range(m, row + r);
+    if (own.lo < own.hi) {
+      t.any = {t.any.lo < own.lo ? t.any.lo : own.lo, t.any.hi > own.hi ? t.any.hi : own.hi};
     }
-    t.common = {t.common.lo > rows[r].lo ? t.common.lo : rows[r].lo,
-                t.common.hi < rows[r].hi ? t.common.hi : rows[r].hi};
+    t.common = {t.common.lo > own.lo ? t.common.lo : own.lo, t.common.hi < own.hi ? t.common.hi : own.hi};
   }
   if (t.common.lo >= t.common.hi) t.common = {kKeyBlock, kKeyBlock};
   return t;
@@ -270,7 +308,7 @@ LOFT_INLINE TileRange tile_range(const RowBlock* rows, int n) {
 template <class T>
 LOFT_INLINE void cached_block_scores(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& k, int64_t dp) {
   for_tiles(a.n_q, [&](auto count, int64_t row) {
-    const KeyRange any = tile_range(m.rows + row, count.n).any;
+    const KeyRange any = tile_range(m, row, count.n).any;
     if (any.lo < any.hi) dot_scores<count.n>(a.q + row * dp, dp, k, any, m.scores + row * kKeyBlock);
   });
 }
@@ -279,7 +317,7 @@ LOFT_INLINE void cached_block_scores(const AttendArgs& a, const BlockMemory& m, 
 LOFT_INLINE void packed_block_scores(const AttendArgs& a, const BlockMemory& m, int64_t dp) {
   for (int64_t j0 = 0; j0 < kKeyBlock; j0 += kPanel) {
     for_tiles(a.n_q, [&](auto count, int64_t row) {
-      const KeyRange any = tile_range(m.rows + row, count.n).any;
+      const KeyRange any = tile_range(m, row, count.n).any;
       if (any.lo >= j0 + kPanel || any.hi <= j0) return;
       packed_scores<count.n>(a.q + row * dp, dp, m.k_columns + j0 * dp, m.scores + row * kKeyBlock + j0);
     });
@@ -292,18 +330,18 @@ template <int kVectors, class T>
 LOFT_INLINE void block_values(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t c0,
                               int64_t dp) {
   for_tiles(a.n_q, [&](auto count, int64_t row) {
-    const TileRange t = tile_range(m.rows + row, count.n);
+    const TileRange t = tile_range(m, row, count.n);
     const float* p = m.scores + row * kKeyBlock;
     float* part = m.part + row * dp;
     for (int64_t r = 0; r < count.n; ++r) {
       for (int c = 0; c < kVectors; ++c) store(part + r * dp + c0 + 16 * c, zero());
-      const RowBlock& own = m.rows[row + r];
+      const KeyRange own = BlockMemory::range(m, row + r);
       const KeyRange before = {own.lo, own.hi < t.common.lo ? own.hi : t.common.lo};
       add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, before, dp, part + r * dp);
     }
     add_values_tile<count.n, kVectors>(p, v, c0, t.common, dp, part);
     for (int64_t r = 0; r < count.n; ++r) {
-      const KeyRange after = {t.common.hi, m.rows[row + r].hi};
+      const KeyRange after = {t.common.hi, BlockMemory::range(m, row + r).hi};
       add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, after, dp, part + r * dp);
     }
   });
@@ -313,18 +351,21 @@ LOFT_INLINE void block_values(const AttendArgs& a, const BlockMemory& m, const B
 template <class T>
 LOFT_INLINE void finish_block(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t dp) {
   for (int64_t row = 0; row < a.n_q; ++row) {
-    RowBlock& b = m.rows[row];
-    if (b.lo >= b.hi) continue;
-    const PeakSum folded = softmax_block(m.scores + row * kKeyBlock, {b.lo, b.hi}, a.softcap);
-    b.peak = folded.peak;
-    b.sum = folded.sum;
+    const KeyRange own = BlockMemory::range(m, row);
+    if (own.lo >= own.hi) continue;
+    const PeakSum folded = softmax_block(m.scores + row * kKeyBlock, own, a.softcap);
+    m.peak[row] = folded.peak;
+    m.sum[row] = folded.sum;
   }
   int64_t c = 0;
   for (; c + 16 * kTileVectors <= dp; c += 16 * kTileVectors) block_values<kTileVectors>(a, m, v, c, dp);
   for (; c < dp; c += 16) block_values<1>(a, m, v, c, dp);
+  fold_factors(a.peak, m.peak, a.n_q, m.factor, m.part_factor);
   for (int64_t row = 0; row < a.n_q; ++row) {
-    const RowBlock& b = m.rows[row];
-    if (b.lo < b.hi) merge_row(a.peak[row], a.sum[row], a.acc + row * dp, b.peak, b.sum, m.part + row * dp, dp);
+    const KeyRange own = BlockMemory::range(m, row);
+    if (own.lo >= own.hi) continue;  // peak is an older block's
+    fold_row(a.peak[row], a.sum[row], a.acc + row * dp, {m.factor[row], m.part_factor[row], m.peak[row], m.sum[row]},
+             m.part + row * dp, dp);
   }
 }
 
@@ -341,9 +382,12 @@ void attend_chunk(const AttendArgs& a) {
   for (int64_t i = 0; i < a.n_q * dp; i += 16) store(a.acc + i, zero());
   const BlockMemory m = cut_scratch(a, dp);
   for (int64_t block = a.begin / kKeyBlock * kKeyBlock; block < a.end; block += kKeyBlock) {
-    for (int64_t row = 0; row < a.n_q; ++row) {
-      const KeyRange range = visible(a, row, block);
-      m.rows[row] = {int32_t(range.lo), int32_t(range.hi), 0.0f, 0.0f};
+    for (int64_t row = 0, position = a.first_position; row < a.n_q; ++position) {
+      const KeyRange range = visible(a, position, block);
+      for (int64_t g = 0; g < a.group; ++g, ++row) {
+        m.lo[row] = float(range.lo);
+        m.hi[row] = float(range.hi < range.lo ? range.lo : range.hi);
+      }
     }
     // Offsets from the first wanted position on; its row is in [0, capacity), so `first` may lie below 0.
     const int64_t lo = (a.begin > block ? a.begin : block) - block;
@@ -366,7 +410,9 @@ void attend_chunk(const AttendArgs& a) {
 inline void merge_rows(AttendArgs& total, const AttendArgs& part, int64_t dp) {
   for (int64_t i = 0; i < total.n_q; ++i) {
     if (part.peak[i] == kMinusInf && part.sum[i] == 0.0f) continue;
-    merge_row(total.peak[i], total.sum[i], total.acc + i * dp, part.peak[i], part.sum[i], part.acc + i * dp, dp);
+    Fold f = {.factor = 0.0f, .part_factor = 0.0f, .part_peak = part.peak[i], .part_sum = part.sum[i]};
+    fold_factors(total.peak + i, part.peak + i, 1, &f.factor, &f.part_factor);
+    fold_row(total.peak[i], total.sum[i], total.acc + i * dp, f, part.acc + i * dp, dp);
   }
 }
 

@@ -48,15 +48,14 @@ struct AttendArgs {
   float* sum = nullptr;   // [n_q]
   float* acc = nullptr;   // [n_q, dp]
 };
-/// What attend() knows of a query row while it works on one block of keys: visible keys [lo, hi), their softmax.
-struct RowBlock {
-  int32_t lo, hi;
-  float peak, sum;
-};
+/// What attend() knows of its query rows while it works on one block of keys; arrays of n_q values.
+inline constexpr int kRowFacts = 6;  // lo, hi, peak, sum, old_factor, new_factor
+constexpr int64_t padded_rows(int64_t n_q) {
+  return (n_q + 15) / 16 * 16;
+}
 /// Floats that attend() needs as scratch for n_q rows: scores, packed keys, packed values, a block's sums, row facts.
 constexpr int64_t attend_scratch_floats(int64_t n_q, int64_t dp) {
-  constexpr int64_t kRowFloats = int64_t(sizeof(RowBlock) / sizeof(float));
-  return n_q * kKeyBlock + 2 * kKeyBlock * dp + n_q * dp + (n_q * kRowFloats + 15) / 16 * 16;
+  return n_q * kKeyBlock + 2 * kKeyBlock * dp + n_q * dp + kRowFacts * padded_rows(n_q);
 }
 
 struct RowKernels {

@@ -531,6 +531,13 @@ LOFT_INLINE F exp(F x) {
   return mul(mul(p, power_of_two(half)), power_of_two(isub(a.n, half)));
 }
 
+/// e^x for x <= 0 (or NaN) within 2 ulp; results below the normal numbers become 0.
+LOFT_INLINE F exp_not_positive(F x) {
+  const Reduced a = reduce_exp(max(set1(-88.0f), x));  // n = -127 at the clamp, and its power of two is 0
+  const F p = add(fma(mul(a.r, a.r), exp_tail(a.r), a.r), set1(1.0f));
+  return mul(p, power_of_two(a.n));
+}
+
 /// tanh within 2.4 ulp: t / (t + 2) with t = e^(2|x|) - 1 formed without cancellation.
 LOFT_INLINE F tanh(F x) {
   const I sign = iand(bits(x), iset1(int32_t(0x80000000u)));
