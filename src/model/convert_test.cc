@@ -14,8 +14,8 @@
 #include "core/file_map.h"
 #include "core/json.h"
 #include "model/config.h"
+#include "model/gguf_test_data.h"
 #include "model/safetensors.h"
-#include "tests/gguf_writer.h"
 
 namespace loft {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "tests/gguf_writer.h"
+#include "model/gguf_test_data.h"
 
 namespace loft {
 namespace {

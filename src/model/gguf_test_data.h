@@ -1,4 +1,5 @@
-// Tests: GGUF files in memory, right or wrong as a test wants them. Values go in raw, in the order of the calls.
+// model: GGUF files in memory for tests, right or wrong as a test wants them. Values go in raw, in the order of the
+// calls.
 #pragma once
 #include <cstdint>
 #include <cstring>
