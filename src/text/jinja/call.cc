@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "text/jinja/evaluator.h"
+#include "text/jinja/filters.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/unicode.h"
@@ -58,6 +59,13 @@ Value Evaluator::call(const Value& callee, const Args& args) {
     default:
       bad("'{}' object is not callable", type_name(callee));
   }
+}
+
+// Counted as a level: map can apply map to each item, and so on.
+Value Evaluator::apply(const FilterRow& filter, const Value& value, const Args& args) {
+  const Level level(*this);
+  budget_.spend(1 + int64_t(args.positional.size()));
+  return filter.run(*this, value, args);
 }
 
 Value Evaluator::call_loop(Loop& loop, const Value& items) {

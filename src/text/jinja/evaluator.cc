@@ -7,11 +7,22 @@
 
 namespace loft::jinja {
 
+// A condition may ask the loop it belongs to for its length; jinja2's generators refuse that as well.
+bool Loop::pull_next(Value* v) {
+  if (is_pulling) bad("generator already executing");
+  if (!pull) return false;
+  struct Busy {
+    bool& flag;
+    ~Busy() { flag = false; }
+  };
+  const Busy busy{is_pulling};
+  is_pulling = true;
+  return pull(v);
+}
+
 bool Loop::advance() {
   Value next = after;
-  if (next.is_missing()) {
-    if (!pull || !pull(&next)) return false;
-  }
+  if (next.is_missing() && !pull_next(&next)) return false;
   after = Value::missing();
   ++index0;
   before = std::exchange(current, std::move(next));
@@ -19,7 +30,7 @@ bool Loop::advance() {
 }
 
 const Value* Loop::peek() {
-  if (after.is_missing() && (!pull || !pull(&after))) {
+  if (after.is_missing() && !pull_next(&after)) {
     after = Value::missing();
     return nullptr;
   }
@@ -29,7 +40,7 @@ const Value* Loop::peek() {
 size_t Loop::length() {
   if (known_length) return *known_length;
   auto rest = std::make_shared<Items>();
-  for (Value v; pull && pull(&v);) rest->push_back(v);
+  for (Value v; pull_next(&v);) rest->push_back(v);
   known_length = rest->size() + size_t(index0 + 1) + (after.is_missing() ? 0 : 1);
   pull = [rest, i = size_t(0)](Value* v) mutable {
     if (i == rest->size()) return false;

@@ -70,6 +70,7 @@ class Evaluator {
   Budget& budget() { return budget_; }
   Value call(const Value& callee, const Args& args);
   Value call_loop(Loop& loop, const Value& items);
+  Value apply(const FilterRow& filter, const Value& value, const Args& args);
   Value text(std::string s, bool markup = false);  // counted
   Value list(Items items);
   /// Walks lists, dicts (keys), strings (code points), ranges, views, iterators. Errors: BadRequest for anything else.

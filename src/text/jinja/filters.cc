@@ -190,7 +190,7 @@ Value int_filter(Evaluator&, const Value& v, const Args& args) {
   std::optional<double> real;
   if (v.is(Kind::Float)) real = v.real;
   if (v.is_string()) {
-    const Int base = p.has(1) ? int_argument(p[1], "base") : Int(10);
+    const Int base = p.has(1) ? size_argument(p[1], "base") : Int(10);
     const bool fits = base == 0 || (base >= 2 && base <= 36);
     if (const std::optional<Int> i = fits ? parse_int(v.text(), int(base)) : std::nullopt) return Value::integer_of(*i);
     real = parse_real(v.text());
@@ -222,7 +222,7 @@ double rounded(double f, Int digits) {
 
 Value round_filter(Evaluator&, const Value& v, const Args& args) {
   const Params p("round", args, {"precision", "method"});
-  const Int digits = p.has(0) ? int_argument(p[0], "round") : Int(0);
+  const Int digits = p.has(0) ? size_argument(p[0], "round") : Int(0);
   const std::string method = p.has(1) ? text_argument(p[1], "round") : "common";
   if (v.is_undefined()) bad("{}", v.get<Undefined>().message);
   if (!v.is_number()) bad("type {} doesn't define __round__ method", type_name(v));
@@ -233,11 +233,13 @@ Value round_filter(Evaluator&, const Value& v, const Args& args) {
     Int scale = 1;
     for (Int i = 0; i < -digits; ++i) scale *= 10;
     const Int half = scale / 2;
-    Int low = v.as_int() / scale * scale;
-    if (v.as_int() < low) low -= scale;
-    const Int rest = v.as_int() - low;
-    const bool up = rest > half || (rest == half && (low / scale) % 2 != 0);
-    return Value::integer_of(up ? low + scale : low);
+    const Int low = v.as_int() / scale * scale;  // towards zero
+    const Int rest = v.as_int() < 0 ? low - v.as_int() : v.as_int() - low;
+    const bool away = rest > half || (rest == half && (low / scale) % 2 != 0);
+    Int result = low;
+    if (away && __builtin_add_overflow(low, v.as_int() < 0 ? -scale : scale, &result))
+      bad("an integer of more than 128 bits");
+    return Value::integer_of(result);
   }
   if (method != "ceil" && method != "floor") bad("method must be common, ceil or floor");
   if (digits > 300 || digits < -300) bad("round: a precision of {} digits", int_text(digits));
@@ -277,7 +279,7 @@ Value tojson_filter(Evaluator& ev, const Value& v, const Args& args) {
     if (p[1].is_string()) {
       style.indent = p[1].text();
     } else {
-      const Int n = int_argument(p[1], "indent");
+      const Int n = size_argument(p[1], "indent");
       if (n > 1000) bad("tojson: an indent of {}", int_text(n));
       style.indent = std::string(size_t(std::max<Int>(n, 0)), ' ');
     }

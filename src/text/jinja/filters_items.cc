@@ -234,7 +234,7 @@ Value map_filter(Evaluator& ev, const Value& v, const Args& args) {
   if (!filter) bad("No filter named '{}'.", name);
   Args rest = args;
   rest.positional.erase(rest.positional.begin());
-  for (const Value& item : ev.items_of(v)) items.push_back(filter->run(ev, item, rest));
+  for (const Value& item : ev.items_of(v)) items.push_back(ev.apply(*filter, item, rest));
   return Value::iterator(std::move(items));
 }
 
@@ -289,7 +289,7 @@ Value groupby_filter(Evaluator& ev, const Value& v, const Args& args) {
 
 Value batch_filter(Evaluator& ev, const Value& v, const Args& args) {
   const Params p("batch", args, {"linecount", "fill_with"}, 1);
-  const Int size = int_argument(p[0], "batch");
+  const Int size = size_argument(p[0], "batch");
   Items batches;
   Items batch;
   for (Value& item : ev.items_of(v)) {
@@ -309,7 +309,7 @@ Value batch_filter(Evaluator& ev, const Value& v, const Args& args) {
 
 Value slice_filter(Evaluator& ev, const Value& v, const Args& args) {
   const Params p("slice", args, {"slices", "fill_with"}, 1);
-  const Int n = int_argument(p[0], "slice");
+  const Int n = size_argument(p[0], "slice");
   if (n == 0) bad("integer division or modulo by zero");
   if (n > Int(kMaxSteps)) bad("slice: {} slices", int_text(n));
   const Items items = ev.items_of(v);

@@ -60,7 +60,7 @@ Value forceescape_filter(Evaluator& ev, const Value& v, const Args& args) {
 
 Value replace_filter(Evaluator& ev, const Value& v, const Args& args) {
   const Params p("replace", args, {"old", "new", "count"}, 2);
-  const Int limit = p.is_given(2) ? int_argument(p[2], "replace") : Int(-1);
+  const Int limit = p.is_given(2) ? size_argument(p[2], "replace") : Int(-1);
   return Value::string(replace_text(ev.budget(), to_text(v), to_text(p[0]), to_text(p[1]), limit));
 }
 
@@ -90,7 +90,7 @@ Value indent_filter(Evaluator& ev, const Value& v, const Args& args) {
   const std::string indention =
       p.has(0) && p[0].is_string()
           ? p[0].text()
-          : repeat(ev.budget(), Value::string(" "), p.has(0) ? int_argument(p[0], "indent") : Int(4)).text();
+          : repeat(ev.budget(), Value::string(" "), p.has(0) ? size_argument(p[0], "indent") : Int(4)).text();
   const bool blank = p.has(2) && truthy(p[2]);
   const std::string text = v.text() + "\n";
   const std::vector<std::string_view> lines = split_lines(text, false);
@@ -109,9 +109,9 @@ Value indent_filter(Evaluator& ev, const Value& v, const Args& args) {
 Value truncate_filter(Evaluator& ev, const Value& v, const Args& args) {
   const Params p("truncate", args, {"length", "killwords", "end", "leeway"});
   const std::string& text = text_argument(v, "truncate");
-  const Int length = p.has(0) ? int_argument(p[0], "truncate") : Int(255);
+  const Int length = p.has(0) ? size_argument(p[0], "truncate") : Int(255);
   const std::string end = p.has(2) ? text_argument(p[2], "truncate") : "...";
-  const Int leeway = p.is_given(3) ? int_argument(p[3], "truncate") : Int(5);
+  const Int leeway = p.is_given(3) ? size_argument(p[3], "truncate") : Int(5);
   const Int end_chars = Int(count_chars(end));
   if (length < end_chars) bad("expected length >= {}, got {}", int_text(end_chars), int_text(length));
   if (leeway < 0) bad("expected leeway >= 0, got {}", int_text(leeway));

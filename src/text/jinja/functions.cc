@@ -14,6 +14,25 @@ Value raise_exception(Evaluator&, const Args& args) {
   bad("{}", to_text(p[0]));
 }
 
+// A time without a zone: Python shows %z and %Z as nothing; %f are its microseconds, which C does not know.
+std::string without_python_fields(const std::string& format) {
+  std::string out;
+  for (size_t i = 0; i < format.size(); ++i) {
+    const char c = i + 1 < format.size() && format[i] == '%' ? format[i + 1] : '\0';
+    if (c == 'f') {
+      out += "000000";
+    } else if (c && c != 'z' && c != 'Z') {
+      out.append(format, i, 2);
+    }
+    if (c) {
+      ++i;
+    } else {
+      out += format[i];
+    }
+  }
+  return out;
+}
+
 Value strftime_now(Evaluator& ev, const Args& args) {
   const Params p("strftime_now", args, {"format"}, 1);
   const std::string& format = text_argument(p[0], "strftime_now");
@@ -22,7 +41,7 @@ Value strftime_now(Evaluator& ev, const Args& args) {
   std::tm local{};
   localtime_r(&now, &local);
   std::string text(format.size() * 8 + 256, '\0');
-  const std::string marked = format + '.';  // so that an empty answer is no error
+  const std::string marked = without_python_fields(format) + '.';  // so that an empty answer is no error
   const size_t n = std::strftime(text.data(), text.size(), marked.c_str(), &local);
   if (n == 0) bad("strftime_now: the format {} is not understood", repr_of_string(format));
   text.resize(n - 1);
@@ -40,7 +59,7 @@ Value range_function(Evaluator& ev, const Args& args) {
   }
   if (p.has(2)) range.step = int_argument(p[2], "range");
   if (range.step == 0) bad("range() arg 3 must not be zero");
-  constexpr Int kFar = Int(1) << 100;
+  constexpr Int kFar = Int(1) << 80;
   for (Int bound : {range.start, range.stop, range.step}) {
     if (bound > kFar || bound < -kFar) bad("range too big");
   }

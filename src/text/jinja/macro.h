@@ -54,6 +54,9 @@ struct Loop {
   const Stmt* recursive = nullptr;  // the loop that loop(...) runs again
   std::shared_ptr<Activation> outer;
 
+  bool is_pulling = false;
+
+  bool pull_next(Value* v);
   bool advance();
   const Value* peek();  // null at the end
   size_t length();      // walks to the end when nothing is known beforehand

@@ -40,7 +40,7 @@ Value index_of(Evaluator& ev, const Value& self, const Args& args) {
   const Int n = Int(items.size());
   const auto place = [&](size_t i, Int fallback) {
     if (!p.has(i)) return fallback;
-    const Int v = int_argument(p[i], "index");
+    const Int v = size_argument(p[i], "index");
     return v < 0 ? std::max<Int>(v < -n ? Int(0) : v + n, 0) : std::min(v, n);
   };
   const Int stop = place(2, n);

@@ -34,7 +34,7 @@ Window window(const Value& self, const Params& p, size_t i_start) {
   const Int n = s.n_chars;
   const auto place = [&](size_t i, Int fallback) {
     if (!p.is_given(i)) return fallback;
-    const Int v = int_argument(p[i], "position");
+    const Int v = size_argument(p[i], "position");
     return v < 0 ? std::max<Int>(v < -n ? 0 : v + n, 0) : v;
   };
   const Int start = place(i_start, 0);
@@ -167,7 +167,7 @@ Value replace_method(Evaluator& ev, const Value& self, const Args& args) {
   const std::string& old = text_argument(p[0], "replace");
   const bool escapes = is_markup(self) && !(p[1].is_string() && is_markup(p[1]));
   const std::string fresh = escapes ? escape_html(text_argument(p[1], "replace")) : text_argument(p[1], "replace");
-  const Int limit = p.is_given(2) ? int_argument(p[2], "replace") : Int(-1);
+  const Int limit = p.is_given(2) ? size_argument(p[2], "replace") : Int(-1);
   return same_kind(ev, self, replace_text(ev.budget(), self.text(), old, fresh, limit));
 }
 
@@ -262,7 +262,7 @@ std::vector<View> rsplit_at(View text, View separator, Int limit) {
 template <bool FromRight>
 Value split_method(Evaluator& ev, const Value& self, const Args& args) {
   const Params p("split", args, {"sep", "maxsplit"});
-  const Int limit = p.has(1) ? int_argument(p[1], "split") : Int(-1);
+  const Int limit = p.has(1) ? size_argument(p[1], "split") : Int(-1);
   const View text = self.text();
   if (!p.is_given(0)) {
     if (FromRight && limit > 0)
@@ -310,7 +310,7 @@ enum class Place { Left, Center, Right };
 template <Place P>
 Value pad_method(Evaluator& ev, const Value& self, const Args& args) {
   const Params p("justify", args, {"width", "fillchar"}, 1);
-  const Int width = int_argument(p[0], "width");
+  const Int width = size_argument(p[0], "width");
   const std::string fill = p.has(1) ? text_argument(p[1], "fillchar") : " ";
   if (count_chars(fill) != 1) bad("the fill character must be exactly one character long");
   const Int n = self.get<Str>().n_chars;
@@ -325,7 +325,7 @@ Value pad_method(Evaluator& ev, const Value& self, const Args& args) {
 
 Value zfill_method(Evaluator& ev, const Value& self, const Args& args) {
   const Params p("zfill", args, {"width"}, 1);
-  const Int pad = int_argument(p[0], "width") - Int(self.get<Str>().n_chars);
+  const Int pad = size_argument(p[0], "width") - Int(self.get<Str>().n_chars);
   if (pad <= 0) return self;
   const View text = self.text();
   const size_t sign = text.starts_with('+') || text.starts_with('-') ? 1 : 0;
@@ -335,7 +335,7 @@ Value zfill_method(Evaluator& ev, const Value& self, const Args& args) {
 
 Value expandtabs_method(Evaluator& ev, const Value& self, const Args& args) {
   const Params p("expandtabs", args, {"tabsize"});
-  const Int size = p.has(0) ? int_argument(p[0], "tabsize") : Int(8);
+  const Int size = p.has(0) ? size_argument(p[0], "tabsize") : Int(8);
   std::string out;
   Int column = 0;
   for (size_t pos = 0; pos < self.text().size();) {

@@ -122,13 +122,13 @@ struct Bounds {
 
 // slice.indices() of Python.
 Bounds bounds_of(Int length, const Value& start, const Value& stop, const Value& step) {
-  const Int by = step.is(Kind::None) ? Int(1) : int_argument(step, "slice step");
+  const Int by = step.is(Kind::None) ? Int(1) : size_argument(step, "slice step");
   if (by == 0) bad("slice step cannot be zero");
   const Int low = by < 0 ? -1 : 0;
   const Int high = by < 0 ? length - 1 : length;
   const auto clamp = [&](const Value& v, Int fallback) {
     if (v.is(Kind::None)) return fallback;
-    Int i = int_argument(v, "slice index");
+    Int i = size_argument(v, "slice index");
     if (i < 0) i = i < -length ? low : i + length;  // no overflow: length is small
     return std::clamp(i, low, high);
   };
@@ -322,8 +322,10 @@ Value slice(Budget& budget, const Value& object, const Value& start, const Value
   if (object.is(Kind::Range)) {
     const RangeValue& r = object.get<RangeValue>();
     const Bounds whole = b.count == 0 ? Bounds{b.start, b.step > 0 ? 1 : -1, 0} : b;
+    Int by = 0;
+    constexpr Int kFar = Int(1) << 80;
+    if (__builtin_mul_overflow(r.step, whole.step, &by) || by > kFar || by < -kFar) bad("range too big");
     const Int first = r.start + whole.start * r.step;
-    const Int by = r.step * whole.step;
     return Value::holding(Kind::Range, std::make_shared<RangeValue>(RangeValue{first, first + by * whole.count, by}));
   }
   budget.spend(int64_t(b.count));
@@ -384,6 +386,11 @@ std::string escape_html(std::string_view text) {
 Int int_argument(const Value& v, const char* what) {
   if (!v.is_integral()) bad("{}: an integer is needed, not '{}'", what, type_name(v));
   return v.as_int();
+}
+
+Int size_argument(const Value& v, const char* what) {
+  constexpr Int kFar = Int(1) << 100;
+  return std::clamp(int_argument(v, what), -kFar, kFar);
 }
 
 const std::string& text_argument(const Value& v, const char* what) {

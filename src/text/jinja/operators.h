@@ -49,8 +49,10 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 std::optional<Int> parse_int(std::string_view text, int base);
 std::optional<double> parse_real(std::string_view text);
 
-/// An int argument such as a width: bools count, floats do not. Errors: BadRequest with `what` in the message.
+/// An int argument: bools count, floats do not. Errors: BadRequest with `what` in the message. size_argument is for
+/// widths, counts and positions: it stops at 2^100 on both sides, so that a sum of several does not overflow.
 Int int_argument(const Value& v, const char* what);
+Int size_argument(const Value& v, const char* what);
 const std::string& text_argument(const Value& v, const char* what);
 
 }  // namespace loft::jinja

@@ -14,7 +14,7 @@
 namespace loft::jinja {
 
 /// Levels of nesting, of statements and expressions together, that a template may have.
-constexpr int kMaxNesting = 100;
+constexpr int kMaxNesting = 150;
 /// Levels of one expression's tree: a chain such as a + b + c adds one level a term without nesting.
 constexpr int kMaxExprDepth = 200;
 
