@@ -19,6 +19,10 @@ namespace {
 constexpr int quads_of(int bits) {
   return 32 / bits;
 }
+// Into L2, far ahead. Share of a plain read of the same buffers, one thread, Zen 4, without and with: 4096 x 4096 4-bit
+// g64 67 and 84-89 %, 49152 x 576 8-bit g32 91 and 103-106 %, 576 x 576 4-bit g32 69 and 77-80 %. T0 at 1 and 4 KiB and
+// NTA at 2 KiB gave 51 to 82 %.
+constexpr int64_t kPrefetchBytes = 16 << 10;
 constexpr int64_t kPieces = 16;  // of a block
 
 /// Sum of code * q for each piece of a block: lane 4 l + c holds piece 4 c + l. `bytes` may be read.
@@ -28,6 +32,7 @@ LOFT_INLINE __m512i block_sums(const uint8_t* w, const int8_t* q, int64_t bytes)
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
     if constexpr (kFull) {
+      _mm_prefetch(reinterpret_cast<const char*>(w + c * 64 + kPrefetchBytes), _MM_HINT_T1);
       z[c] = _mm512_loadu_si512(w + c * 64);
     } else {
       const int64_t left = bytes - c * 64;
