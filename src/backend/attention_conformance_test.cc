@@ -227,10 +227,9 @@ TEST_P(AttentionConformance, OtherSequencesInTheBatchChangeNothing) {
   const auto alone = run_in_chunks(backend(), layer, b, 640, {600});
   Ring ra(backend(), layer, 128), rb(backend(), layer, 640), rc(backend(), layer, 64);
   std::vector<float> together;
+  int64_t pa = 0, pb = 0, pc = 0;
   // a is in its prompt while b decodes one row, then the other way round, beside c.
   for (const auto& [na, nb, nc] : {std::array<int64_t, 3>{30, 560, 1}, {1, 1, 20}, {50, 38, 10}, {2, 1, 9}}) {
-    static int64_t pa, pb, pc;
-    if (nb == 560) pa = pb = pc = 0;
     const auto y = step(backend(), layer, {{&a, &ra, pa, na}, {&b, &rb, pb, nb}, {&c, &rc, pc, nc}}, 0);
     const auto row = layer.n_heads * layer.head_dim;
     together.insert(together.end(), y.begin() + na * row, y.begin() + (na + nb) * row);

@@ -2,6 +2,7 @@
 // rings.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backend/cpu/cpu_ops.h"
 
