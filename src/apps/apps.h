@@ -9,6 +9,13 @@ namespace loft {
 std::span<const Subcommand> subcommands();  // apps/subcommands.cc: the one list
 
 int run_compare(const ParsedArgs& args);
+int run_completion(const ParsedArgs& args);
+int run_convert(const ParsedArgs& args);
+int run_devices(const ParsedArgs& args);
+int run_inspect(const ParsedArgs& args);
+int run_quantize(const ParsedArgs& args);
+int run_run(const ParsedArgs& args);
+int run_synth(const ParsedArgs& args);
 int run_version(const ParsedArgs& args);
 
 }  // namespace loft

@@ -4,13 +4,46 @@
 namespace loft {
 namespace {
 
+constexpr Positional kModelPosition[] = {
+    {"MODEL", "folder, name in --models-dir, or ORG/NAME in the Hugging Face cache", true}};
+constexpr Positional kConvertPositions[] = {{"SRC", "GGUF file, or folder of dense safetensors", true},
+                                            {"DST", "folder to make; must not exist", true}};
+constexpr Positional kQuantizePositions[] = {{"SRC", "checkpoint folder", true},
+                                             {"DST", "folder to make; must not exist", true}};
+constexpr Positional kSynthPositions[] = {{"SHAPE", "name of a real shape (smollm2-135m, ...), or a config.json", true},
+                                          {"DST", "folder to make; must not exist", true}};
 constexpr Positional kTwoTraces[] = {{"REFERENCE", "trace of the baseline", true},
                                      {"CANDIDATE", "trace to judge", true}};
+constexpr Positional kShellPosition[] = {{"SHELL", "bash", true}};
+
+constexpr const char* kRunNotes =
+    "Without -p and -f, a terminal gets a chat. The answer goes to stdout, all else to stderr. The first Ctrl-C ends "
+    "the\n"
+    "answer, the second one the program. One newline at the end of a prompt from stdin or a file is dropped.\n"
+    "--json prints {\"schema\": \"loft.run/1\", model, prompt_tokens, tokens, text, finish_reason (stop, length, "
+    "cancelled), stop,\n"
+    "usage {prompt_tokens, completion_tokens}, timings {load_ms, prefill_ms, decode_ms, prefill_tok_s, decode_tok_s}, "
+    "memory\n"
+    "{active_bytes, peak_bytes, cache_bytes, mapped_bytes}, qmm, seed}; with --top-logprobs also logprobs [{id, token, "
+    "logprob,\n"
+    "top}], and with -n 0 next {top [{id, token, logit, logprob}]}.";
 
 constexpr Subcommand kSubcommands[] = {
+    {"run", kRun, "Answers one prompt, or chats at a terminal.", kModelPosition, kRunNotes, run_run},
+    {"convert", kConvert, "Makes an MLX checkpoint of a GGUF file or dense safetensors.", kConvertPositions, "",
+     run_convert},
+    {"quantize", kQuantize, "Makes a checkpoint of another weight format.", kQuantizePositions, "", run_quantize},
+    {"inspect", kInspect, "Tells what a checkpoint is and what memory it takes.", kModelPosition,
+     "Reads headers only. --json: {\"schema\": \"loft.inspect/1\", model, model_type, layers, formats, plan {.., "
+     "fits}, ..}.",
+     run_inspect},
+    {"synth", kSynth, "Makes a seeded random checkpoint of a real shape.", kSynthPositions, "", run_synth},
     {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
      "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
      run_compare},
+    {"devices", kDevices, "Tells what this machine has for loft to run on.", {}, "", run_devices},
+    {"completion", kCompletion, "Prints a completion script for the shell.", kShellPosition,
+     "source <(loft completion bash)", run_completion},
     {"version", kVersion, "Version, commit and build of this program.", {}, "", run_version},
 };
 

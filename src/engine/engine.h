@@ -12,6 +12,7 @@
 #include "engine/sequence.h"
 #include "engine/stats.h"
 #include "model/model.h"
+#include "qmm/stats.h"
 #include "text/tokenizer.h"
 
 namespace loft {
@@ -64,6 +65,8 @@ class Engine {
   const Model& model() const;
   Backend& backend();
   const EngineStats& stats() const;
+  /// Products by route and kernel row since the engine was opened.
+  QmmStats qmm_stats() const;
   void set_load_ms(double load_ms);
   std::span<const int32_t> stop_ids() const;
 

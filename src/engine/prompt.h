@@ -1,10 +1,13 @@
-// engine: text -> prompt ids. The one place where special tokens are added to a prompt, for the command line and every
-// route of the server.
+// engine: text or messages -> prompt ids. The one place where special tokens are added to a prompt, for the command
+// line and every route of the server.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace loft {
@@ -14,5 +17,16 @@ namespace loft {
 enum class PromptKind : uint8_t { Templated, Raw };
 
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, PromptKind kind);
+
+struct ChatPrompt {
+  const OrderedJson* messages = nullptr;
+  const OrderedJson* tools = nullptr;      // null: none
+  const OrderedJson* variables = nullptr;  // object of further template variables; null: none
+  bool add_generation_prompt = true;
+};
+
+/// The rendered text. The template sees the tokenizer's bos_token, eos_token, unk_token and pad_token, then the
+/// variables, which win. Errors: those of ChatTemplate::render.
+std::string render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const ChatPrompt& prompt);
 
 }  // namespace loft

@@ -74,6 +74,7 @@ class ScriptedModel : public Model {
             .max_tokens = max_tokens,
             .max_chunk = max_chunk};
   }
+  std::span<const uint64_t> row_counts() const override { return {}; }
   Tensor forward(const Batch& batch) override {
     logits_.assign(batch.logit_rows.size() * size_t(config_.vocab_size), 0.0f);
     size_t i_logits = 0;

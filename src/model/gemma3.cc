@@ -54,6 +54,7 @@ class Gemma3 final : public Model {
   }
 
   const ModelConfig& config() const override { return config_; }
+  std::span<const uint64_t> row_counts() const override { return scratch_.workspace.row_counts; }
   KvCacheShape kv_shape(DType kv_dtype, int64_t max_tokens, int64_t max_chunk) const override {
     return kv_shape_of(config_, kv_dtype, max_tokens, max_chunk);
   }

@@ -41,6 +41,8 @@ class Model {
   /// Runs all rows, stores their keys and values, advances each cache, and returns logits [n_logit_rows, vocab_size] of
   /// dtype ModelOptions::dtype in memory of the model, valid until the next call.
   virtual Tensor forward(const Batch& batch) = 0;
+  /// Products so far of each row of Backend::qmm_table().
+  virtual std::span<const uint64_t> row_counts() const = 0;
 };
 
 /// Opens a checkpoint folder. Errors: NotFound, Corrupt, Unsupported (names the file, what was found, what was wanted),

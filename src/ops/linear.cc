@@ -79,7 +79,8 @@ size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t ma
 }
 
 LinearWorkspace make_linear_workspace(Backend& backend, size_t bytes) {
-  return {.buffer = backend.allocate(bytes > 0 ? bytes : 64)};
+  return {.buffer = backend.allocate(bytes > 0 ? bytes : 64),
+          .row_counts = std::vector<uint64_t>(backend.qmm_table().size())};
 }
 
 void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const Tensor& x, const Tensor& y) {
@@ -97,6 +98,7 @@ void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear*
     Linear& layer = *layers[i];
     check_shapes(layer, x, outputs[i]);
     choose_row(backend, layer, x.dim(0));
+    ++workspace.row_counts[size_t(layer.kernel - backend.qmm_table().data())];
     parts[i] = {.kernel = layer.kernel, .weight = &layer.weight, .packed = layer.packed.data(), .y = outputs[i]};
   }
   backend.run_qmm({.x = x,

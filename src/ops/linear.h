@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/qmm_args.h"
@@ -28,6 +29,7 @@ struct Linear {
 /// Scratch for linear(): taken once when the engine opens, large enough for every layer at max_m rows.
 struct LinearWorkspace {
   Buffer buffer;
+  std::vector<uint64_t> row_counts;  // products so far of each row of the backend's table
 };
 
 /// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with

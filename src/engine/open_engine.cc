@@ -1,0 +1,117 @@
+// engine: opening backend, tokenizer and model by the option table.
+#include "engine/open_engine.h"
+
+#include <chrono>
+#include <string_view>
+
+#include "backend/registry.h"
+#include "qmm/policy.h"
+
+namespace loft {
+namespace {
+
+constexpr int64_t kMaxTokenId = 2147483647;
+
+int64_t whole_number(std::string_view text, std::string_view option) {
+  uint64_t value = 0;
+  if (!parse_whole(text, 0, uint64_t(kMaxTokenId), value)) {
+    fail(Code::BadRequest, "{}: found '{}', wanted a token id", option, text);
+  }
+  return int64_t(value);
+}
+
+LogitBias bias_from_text(std::string_view text) {
+  const size_t equals = text.find('=');
+  double bias = 0;
+  if (equals == std::string_view::npos || !AnyReal::parse(text.substr(equals + 1), bias)) {
+    fail(Code::BadRequest, "--logit-bias: found '{}', wanted ID=NUMBER", text);
+  }
+  return {.id = int32_t(whole_number(text.substr(0, equals), "--logit-bias")), .bias = float(bias)};
+}
+
+/// KV caches are allocated when sequences start; that they will fit is asked before the weights are read.
+void check_cache_memory(const Backend& backend, const KvCacheShape& shape, int64_t parallel) {
+  const auto have = uint64_t(std::max<int64_t>(backend.device().memory_bytes, 0));
+  const uint64_t need = uint64_t(kv_cache_bytes(shape)) * uint64_t(parallel);
+  if (have == 0 || need <= have) return;
+  fail(Code::OutOfMemory,
+       "keys and values of {} sequences of {} tokens need {} bytes, {} has {}; a smaller --ctx-size needs less",
+       parallel, shape.max_tokens, need, backend.device().name, have);
+}
+
+}  // namespace
+
+DType activation_dtype(const Options& options) {
+  return options.dtype == "auto" ? DType::F32 : *dtype_from_name(options.dtype);
+}
+
+DType kv_dtype(const Options& options) {
+  if (options.kv_dtype != "auto") return *dtype_from_name(options.kv_dtype);
+  const DType activations = activation_dtype(options);
+  return activations == DType::F32 ? DType::F16 : activations;
+}
+
+SamplerParams sampling_from_options(const Options& options, const SamplerParams& defaults) {
+  SamplerParams p = defaults;
+  p.temperature = options.temperature.value_or(p.temperature);
+  if (options.top_k) p.top_k = int64_t(std::min<uint64_t>(*options.top_k, uint64_t(kMaxTokenId)));
+  p.top_p = options.top_p.value_or(p.top_p);
+  p.min_p = options.min_p.value_or(p.min_p);
+  p.xtc_probability = options.xtc_probability;
+  p.xtc_threshold = options.xtc_threshold;
+  p.repetition_penalty = options.repeat_penalty.value_or(p.repetition_penalty);
+  p.penalty_window = int64_t(std::min<uint64_t>(options.repeat_last_n, uint64_t(kMaxTokenId)));
+  p.presence_penalty = options.presence_penalty;
+  p.frequency_penalty = options.frequency_penalty;
+  for (const std::string& text : options.logit_bias) p.logit_bias.push_back(bias_from_text(text));
+  if (options.seed) p.seed = *options.seed;
+  return p;
+}
+
+std::unique_ptr<Backend> backend_from_options(const Options& options) {
+  BackendOptions all;
+  all.cpu.threads = int(options.threads.value_or(0));
+  all.cpu.isa = options.cpu_isa;
+  all.cpu.memory_limit = size_t(options.memory_limit.value_or(0));
+  all.cpu.policy = qmm_policy(options, DeviceKind::Cpu);
+  const std::string name = options.device == "auto" ? backend_rows().front().name : options.device;
+  return open_backend(name, all);
+}
+
+OpenedEngine open_engine(const std::filesystem::path& folder, const Options& options, int64_t default_parallel) {
+  const auto begin = std::chrono::steady_clock::now();
+  const GenerationConfig generation = read_generation_config(folder);
+  const ModelConfig config = read_config(folder);
+  OpenedEngine opened;
+  opened.sampling = sampling_from_options(options, default_sampling(generation));
+  check_sampler_params(opened.sampling, config.vocab_size);
+
+  EngineOptions engine_options;
+  engine_options.parallel = int64_t(options.parallel.value_or(uint64_t(default_parallel)));
+  engine_options.prefill_chunk = int64_t(options.prefill_chunk);
+  engine_options.kv_dtype = kv_dtype(options);
+  engine_options.context = choose_context(int64_t(options.ctx_size.value_or(0)), config);
+  EngineParts parts;
+  parts.backend = backend_from_options(options);
+  parts.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(folder));
+  std::vector<int64_t> added;
+  for (const std::string& text : options.stop_id) added.push_back(whole_number(text, "--stop-id"));
+  engine_options.stop_ids = union_of_stop_ids({.tokenizer_eos = parts.tokenizer->eos_id(),
+                                               .config_eos = config.eos_token_ids,
+                                               .generation_eos = generation.eos_token_ids,
+                                               .added = added},
+                                              config.vocab_size);
+  const int64_t chunk = std::min(engine_options.prefill_chunk, engine_options.context);
+  parts.model = load_model(folder, *parts.backend,
+                           {.dtype = activation_dtype(options),
+                            .max_rows = std::max(chunk, engine_options.parallel),
+                            .max_logit_rows = engine_options.parallel});
+  check_cache_memory(*parts.backend, parts.model->kv_shape(engine_options.kv_dtype, engine_options.context, chunk),
+                     engine_options.parallel);
+  opened.engine = std::make_unique<Engine>(std::move(parts), engine_options);
+  opened.engine->set_load_ms(
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  return opened;
+}
+
+}  // namespace loft
