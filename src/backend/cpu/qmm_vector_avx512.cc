@@ -20,8 +20,8 @@ constexpr int quads_of(int bits) {
   return 32 / bits;
 }
 // Into L2, far ahead. Share of a plain read of the same buffers, one thread, Zen 4, without and with: 4096 x 4096 4-bit
-// g64 67 and 84-89 %, 49152 x 576 8-bit g32 91 and 103-106 %, 576 x 576 4-bit g32 69 and 77-80 %. T0 at 1 and 4 KiB and
-// NTA at 2 KiB gave 51 to 82 %.
+// g64 67 and 84-89 %, 49152 x 576 8-bit g32 91 and 103-106 %, 576 x 576 4-bit g32 69 and 77-80 %. T0 at 1 and 4 KiB
+// and NTA at 2 KiB gave 57-65, 82-90 and 64-70 %.
 constexpr int64_t kPrefetchBytes = 16 << 10;
 constexpr int64_t kPieces = 16;  // of a block
 
