@@ -98,14 +98,11 @@ AddedTokens AddedTokens::from_json(const Json& list, const std::string& where, c
   // Special tokens first: of two that normalize to the same text the first one is found.
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < result.tokens_.size(); ++i) {
-      const AddedToken& token = result.tokens_[i];
+      AddedToken& token = result.tokens_[i];
       if (token.special != special) continue;
       if (special) result.special_.insert(token.content);
-      if (token.normalized) {
-        result.normalized_.add(normalizer.apply(token.content), i);
-      } else {
-        result.plain_.add(token.content, i);
-      }
+      token.text = token.normalized ? normalizer.apply(token.content) : token.content;
+      (token.normalized ? result.normalized_ : result.plain_).add(token.text, i);
     }
   }
   return result;
@@ -134,7 +131,8 @@ std::vector<AddedTokens::Section> AddedTokens::split(std::string_view text, bool
       while (has_bits_behind(text, end, kIsSpace)) next_code_point(text, end);
     }
     if (done < begin) sections.push_back({done, begin, -1});
-    sections.push_back({begin, end, token.id});
+    // Within spaces that are taken already nothing is left of a token.
+    if (begin < end) sections.push_back({begin, end, token.id});
     done = end;
   }
   if (done < text.size()) sections.push_back({done, text.size(), -1});

@@ -22,6 +22,7 @@ struct AddedToken {
   bool rstrip = false;       // and those behind it; neither is a condition for the match
   bool normalized = true;    // searched in the normalized text, in its own normalized form
   bool special = false;      // left out by decode when asked
+  std::string text{};        // what a decoder gets: the content, normalized where the token is
 };
 
 /// Finds the longest of many strings at a place: a trie of bytes.

@@ -13,6 +13,13 @@ namespace {
 
 constexpr int kMaxNesting = 32;
 constexpr size_t kMaxSets = 250;
+// In brackets \w leaves out these digits and fractions of Latin-1, as Oniguruma does.
+constexpr CodeRange kWordOutsideBrackets[] = {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}};
+// Without regard to case these match two letters or three, as U+00DF matches "ss"; sets of single characters cannot say
+// so.
+constexpr CodeRange kFoldToSeveral[] = {{0xDF, 0xDF},     {0x130, 0x130},   {0x149, 0x149},  {0x1F0, 0x1F0},
+                                        {0x390, 0x390},   {0x3B0, 0x3B0},   {0x587, 0x587},  {0x1E96, 0x1E9E},
+                                        {0x1F50, 0x1FFF}, {0xFB00, 0xFB06}, {0xFB13, 0xFB17}};
 
 bool is_digit(char32_t c) {
   return c >= '0' && c <= '9';
@@ -68,6 +75,9 @@ class Rewriter {
     out_ += set_reference(std::move(set), negated);
   }
   void literal(char32_t c) {
+    for (const CodeRange& range : kFoldToSeveral) {
+      if (ignore_case_ && c >= range.first && c <= range.last) refuse("a letter that is several in another case");
+    }
     CodeSet set;
     set.add(c, c);
     set_atom(std::move(set), false);
@@ -250,7 +260,9 @@ class Rewriter {
     std::u32string name;
     while (peek() != '}') name += take();
     ++at_;
-    const std::optional<CodeSet> set = CodeSet::named(to_utf8(name));
+    // As a property, Punct holds no symbols; as a POSIX class it does.
+    const bool is_punct = name == U"Punct" || name == U"punct";
+    const std::optional<CodeSet> set = CodeSet::named(is_punct ? "punctuation" : to_utf8(name));
     if (!set) refuse("the property " + to_utf8(name));
     return negated ? set->complement() : *set;
   }
@@ -290,6 +302,12 @@ class Rewriter {
     return *one;
   }
 
+  static CodeSet word_in_brackets() {
+    CodeSet outside;
+    for (const CodeRange& range : kWordOutsideBrackets) outside.add(range.first, range.last);
+    return CodeSet::named("word")->intersection(outside.complement());
+  }
+
   bool posix_class(CodeSet& set) {
     if (peek() != '[' || peek(1) != ':') return false;
     const size_t end = in_.find(U":]", at_ + 2);
@@ -297,7 +315,7 @@ class Rewriter {
     std::u32string name = in_.substr(at_ + 2, end - at_ - 2);
     const bool negated = !name.empty() && name[0] == '^';
     if (negated) name.erase(0, 1);
-    std::optional<CodeSet> known = CodeSet::named(to_utf8(name));
+    std::optional<CodeSet> known = name == U"word" ? word_in_brackets() : CodeSet::named(to_utf8(name));
     if (!known) refuse("the class [:" + to_utf8(name) + ":]");
     set.add(negated ? known->complement() : *known);
     at_ = end + 2;
@@ -333,7 +351,13 @@ class Rewriter {
       if (peek() == '\\') {
         const size_t back = at_;
         ++at_;
-        if (const std::optional<CodeSet> members = escaped_set(take())) {
+        const char32_t letter = take();
+        if (letter == 'w' || letter == 'W') {
+          const CodeSet word = word_in_brackets();
+          set.add(letter == 'w' ? word : word.complement());
+          continue;
+        }
+        if (const std::optional<CodeSet> members = escaped_set(letter)) {
           set.add(*members);
           continue;
         }

@@ -63,6 +63,11 @@ TEST(Regex, RubySyntaxIsReadAsRubyReadsIt) {
   EXPECT_EQ(matches("[\\x{41}\\u0042-]+", "xAB-"), Strings({"AB-"}));
   EXPECT_EQ(matches("(?i:k|S)", "k\u212aK\u017f"), Strings({"k", "\u212a", "K", "\u017f"}));
   EXPECT_EQ(matches("\\bof\\b", "of off of\u00e9 of"), Strings({"of", "of"}));
+  EXPECT_EQ(matches("\\w", "a\u00b2"), Strings({"a", "\u00b2"}));
+  EXPECT_EQ(matches("[\\w]", "a\u00b2"), Strings({"a"}));
+  EXPECT_EQ(matches("[^\\W]", "a\u00b2"), Strings({"a"}));
+  EXPECT_EQ(matches("[[:word:]]", "a\u00b2"), Strings({"a"}));
+  EXPECT_EQ(matches("\\p{Punct}", "+!"), Strings({"!"}));
   EXPECT_EQ(matches("x*", "axb"), Strings({"", "x", ""}));
 }
 
@@ -72,9 +77,9 @@ TEST(Regex, NewLettersOfUnicode16AreLetters) {
 }
 
 TEST(Regex, WhatIsNotKnownIsRefusedWithItsPlace) {
-  const char* patterns[] = {"(",      ")",           "[a",       "\\p{Klingon}", "\\1",  "(?<n>a)",    "a{2}?",
-                            "[b-a]",  "\\",          "(?x: a )", "\\k<n>",       "\\R",  "[[:nope:]]", "(?i",
-                            "x(?i)y", "\\x{110000}", "\\u00",    "[\\p{L}",      "\\p{L"};
+  const char* patterns[] = {"(",      ")",           "[a",       "\\p{Klingon}", "\\1",   "(?<n>a)",    "a{2}?",
+                            "[b-a]",  "\\",          "(?x: a )", "\\k<n>",       "\\R",   "[[:nope:]]", "(?i",
+                            "x(?i)y", "\\x{110000}", "\\u00",    "[\\p{L}",      "\\p{L", "(?i:\u00df)"};
   for (const char* pattern : patterns) {
     try {
       Pattern::regex(pattern, "here.Regex");

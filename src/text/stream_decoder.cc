@@ -8,9 +8,7 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_token
 
 std::string StreamDecoder::push(int32_t id) {
   std::string out;
-  const std::optional<std::string> piece = tokenizer_->piece(id);
-  if (!piece || (skip_special_tokens_ && tokenizer_->is_special(id))) return out;
-  stream_.push(*piece, out);
+  if (const auto piece = tokenizer_->decoder_input(id, skip_special_tokens_)) stream_.push(*piece, out);
   return out;
 }
 

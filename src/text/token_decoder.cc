@@ -48,6 +48,7 @@ TokenDecoder TokenDecoder::from_json(const Json& json, const std::string& where)
                              {"Replace", Kind::Replace},     {"Strip", Kind::Strip},
                              {"BPEDecoder", Kind::Bpe}};
   TokenDecoder result;
+  result.joins_with_space_ = json.is_null();
   const auto count = [](const Json& part, const char* key, const std::string& place) {
     const int64_t n = take_or<int64_t>(part, key, 0, place);
     if (n < 0 || n > 1 << 20) fail(Code::Corrupt, "{}.{}: found {}, wanted a small count", place, key, n);
@@ -88,10 +89,10 @@ TokenDecoder TokenDecoder::from_json(const Json& json, const std::string& where)
   return result;
 }
 
-// Behind the last step: tokens one after the other; without any step, with a space between.
+// Behind the last step: tokens one after the other; without a decoder, with a space between.
 void TokenDecoder::join(Stream& stream, std::string_view chunk, bool ends, std::string& out) const {
   Stream::State& state = stream.states_.back();
-  if (!state.in_token && state.n_tokens++ > 0 && steps_.empty()) out += ' ';
+  if (!state.in_token && state.n_tokens++ > 0 && joins_with_space_) out += ' ';
   state.in_token = !ends;
   out += chunk;
 }

@@ -57,6 +57,7 @@ class TokenDecoder {
   void feed_replace(Stream& stream, size_t i, bool ends, std::string& out) const;
   void feed_strip(Stream& stream, size_t i, std::string_view chunk, bool ends, std::string& out) const;
   void join(Stream& stream, std::string_view chunk, bool ends, std::string& out) const;
+  bool joins_with_space_ = true;  // the file has no decoder
   std::vector<Step> steps_;
 };
 

@@ -126,13 +126,17 @@ std::optional<std::string_view> Tokenizer::piece_view(int32_t id) const {
   return data_->model.vocabulary().piece(id);
 }
 
+std::optional<std::string_view> Tokenizer::decoder_input(int32_t id, bool skip_special_tokens) const {
+  if (skip_special_tokens && is_special(id)) return std::nullopt;
+  if (const AddedToken* token = data_->added.find(id)) return token->text;
+  return data_->model.vocabulary().piece(id);
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
   std::string out;
   TokenDecoder::Stream stream(data_->decoder);
   for (int32_t id : ids) {
-    const std::optional<std::string_view> piece = piece_view(id);
-    if (!piece || (skip_special_tokens && data_->added.is_special(*piece))) continue;
-    stream.push(*piece, out);
+    if (const auto piece = decoder_input(id, skip_special_tokens)) stream.push(*piece, out);
   }
   stream.finish(out);
   return out;

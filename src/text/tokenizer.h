@@ -26,7 +26,8 @@ class Tokenizer {
   /// Bytes that are no UTF-8 are replaced as Python's errors="replace" does. Errors: Unsupported when a regex of the
   /// file needs too many steps; Corrupt when an unknown character meets an unk_token that has no id.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  /// Ids without a piece add nothing.
+  /// Ids without a piece add nothing. Special is what the file says of the id; `tokenizers` 0.23 forgets it for a
+  /// special token whose normalized form differs.
   std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
   int32_t vocab_size() const;  ///< largest id with a piece, plus 1
@@ -43,6 +44,8 @@ class Tokenizer {
   const std::string& pad_token() const;
 
   const TokenDecoder& decoder() const;
+  /// What the decoder gets for an id; nullopt: nothing.
+  std::optional<std::string_view> decoder_input(int32_t id, bool skip_special_tokens) const;
 
  private:
   struct Data;

@@ -84,6 +84,35 @@ TEST(Tokenizer, AnAddedTokenThatIsNotSpecialIsStillOneId) {
   EXPECT_EQ(tokenizer.decode(Ids{300, 301}, true), "<think>");
 }
 
+// The three are what `tokenizers` 0.23.3 gives for these files.
+TEST(Tokenizer, ANormalizedAddedTokenIsDecodedInItsNormalizedForm) {
+  TokenizerSketch sketch = byte_level_sketch();
+  sketch.decoder = R"({"type":"Fuse"})";
+  sketch.normalizer = R"({"type":"Lowercase"})";
+  sketch.added_tokens = R"([{"id":300,"content":"AB","normalized":true},{"id":301,"content":"CD","normalized":false}])";
+  const Tokenizer tokenizer = from_sketch(sketch);
+  EXPECT_EQ(tokenizer.decode(Ids{300, 301}, false), "abCD");
+  EXPECT_EQ(tokenizer.encode("aB", false), Ids{300});
+  EXPECT_EQ(tokenizer.piece(300), "AB");
+}
+
+TEST(Tokenizer, NoDecoderJoinsWithSpacesAndAnEmptySequenceWithNothing) {
+  TokenizerSketch sketch;
+  EXPECT_EQ(from_sketch(sketch).decode(Ids{'a', 'b'}, false), "a b");
+  sketch.decoder = R"({"type":"Sequence","decoders":[]})";
+  EXPECT_EQ(from_sketch(sketch).decode(Ids{'a', 'b'}, false), "ab");
+}
+
+TEST(Tokenizer, SpacesThatAnAddedTokenTookGiveNoOtherToken) {
+  TokenizerSketch sketch = byte_level_sketch();
+  sketch.added_tokens =
+      R"([{"id":300,"content":"  ","normalized":false,"lstrip":true,"rstrip":true},{"id":301,"content":"<t>","normalized":false,
+          "rstrip":true},{"id":302,"content":"\nx","normalized":false}])";
+  const Tokenizer tokenizer = from_sketch(sketch);
+  EXPECT_EQ(tokenizer.encode("      a", false), (Ids{300, 'a'}));
+  EXPECT_EQ(tokenizer.encode("<t>\nx", false), (Ids{301, 302}));  // found within the spaces, and more than they are
+}
+
 TEST(Tokenizer, ReadsTheSpecialTokensOfAModelFolder) {
   const auto folder = std::filesystem::temp_directory_path() / ("loft_tokenizer_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

@@ -25,7 +25,8 @@ O200K = "|".join([
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
-KIMI = r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+|\p{N}{1,3}|\s+|."
+KIMI = r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?"
+KIMI += r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+|\p{N}{1,3}|\s+|."
 DEEPSEEK = [r"[\r\n]", r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-Ֆ]+",
             r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", r"[一-龥ࠀ-一가-퟿]+"]
 
@@ -141,6 +142,9 @@ def families():
          pre_tokenizers.Split(Regex(r"[[:punct:]]"), behaviors[4]), pre_tokenizers.Split(Regex(r"\s+"), behaviors[0]),
          pre_tokenizers.Split(Regex(r"[\p{L}\-x&&[^a-c]]+|(?i:K|S)"), behaviors[1], invert=True)]), byte_level=False,
         special=unk, unk_token="<unk>", normalizer=normalizers.Replace(Regex(r"\s{2,}|\bof\b"), " "))
+    out["normalized"] = bpe(None, normalizer=prepend, byte_level=False, special=("<unk>",), unk_token="<unk>",
+                            decoder=decoders.Sequence([]))
+    out["normalized"].add_tokens([AddedToken("the"), AddedToken("\n", lstrip=True, rstrip=True), AddedToken("licens", lstrip=True)])
     data = json.loads(out["naive"].to_str())
     data["decoder"] = None
     out["naive"] = Tokenizer.from_str(json.dumps(data))
@@ -159,7 +163,7 @@ def strings(rng):
             out.append("a " + "".join(rng.choice(block + [" ", "'", "s"]) for _ in range(n)) + " b1")
     while len(out) < 4000:
         out.append("".join(rng.choice(rng.choice(blocks)) for _ in range(rng.randrange(1, 12))))
-    emoji = ["😀", "👩‍👩‍👧‍👦", "🇩🇪", "👍🏽", "❤️", "1️⃣", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "⊕", "⊻", "∧", "¬", "é", "e\u0301", "日本語", "한국어", "각", "ﬁ", "ſ", "K",
+    emoji = ["😀", "👩\u200d👩\u200d👧\u200d👦", "🇩🇪", "👍🏽", "❤️", "1️⃣", "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "⊕", "⊻", "∧", "¬", "é", "e\u0301", "日本語", "한국어", "각", "ﬁ", "ſ", "K",
              "İ", "ς", "ΑΣ", "ǆ", "\u200d", "\ufeff", "\u0300\u0327"]
     spaces = [" ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\u0085", "\x0b", "\x1c", "\u200b", "   \n ", "\r"]
     words = ["the", "The", "LICENSE", "don't", "I'LL", "we'Ve", "'s", "'S", "'ſ", "'T", "x'Re", "<s>", "</s>", "<|user|>", "<|end|>",
