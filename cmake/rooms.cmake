@@ -33,16 +33,17 @@ function(loft_room name)
   endif()
 endfunction()
 
-# loft_test(NAME SOURCES file... LINK library...): one GoogleTest program; each of its tests is a ctest of its own.
+# loft_test(NAME SOURCES file... LINK library... [LABELS label]): one GoogleTest program; each of its tests is a ctest of
+# its own.
 function(loft_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "" "LABELS" "SOURCES;LINK" ${ARGN})
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE -O1)  # test code is compiled often and timed never
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${TEST_LABELS}")
 endfunction()
 
 # loft_app(NAME ROOM): the program, main.cc of a room.

@@ -334,10 +334,11 @@ void synth_checkpoint(const SynthRequest& request, const std::filesystem::path& 
     if (m.kind == ModuleKind::Head && !wants_head(text)) continue;
     planner.add(m);
   }
-  for (const auto& [path, value] : request.modules) {
+  for (const auto& entry : request.modules) {
+    const std::string name = entry.first + ".weight";
     const bool is_known = std::any_of(planner.tensors.begin(), planner.tensors.end(),
-                                      [&](const PlannedTensor& t) { return t.plan.name == path + ".weight"; });
-    if (!is_known) fail(Code::BadRequest, "no module {} in this shape", path);
+                                      [&](const PlannedTensor& t) { return t.plan.name == name; });
+    if (!is_known) fail(Code::BadRequest, "no module {} in this shape", entry.first);
   }
   TemporaryFolder folder(dst);
   write_weights(folder.path, planner.tensors, request.max_shard_bytes);
