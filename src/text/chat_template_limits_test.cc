@@ -1,5 +1,4 @@
-// text: what a hostile template cannot do. Each line here was seen to run away, or to end the process, with its limit
-// taken out.
+// text: what a hostile template cannot do: run on, fill the memory, overflow the stack or a number, leak.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

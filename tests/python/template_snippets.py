@@ -485,3 +485,98 @@ add(r"""
 {{ words|map('length')|list }}{{ matrix|map('sum')|list }}{{ matrix|map('join', '-')|list }}{{ [' a ']|map('trim')|list }}{{ [d]|map('attr', 'a')|list }}{{ ['a']|map('upper')|map('lower')|list }}
 {{ 'caf\u00e9'|length }}{{ 'cafe\u0301'|length }}{{ '👨‍👩‍👧'|length }}{{ '👨‍👩‍👧'[0] }}{{ '🎉'|upper }}{{ '日本'|center(6) }}
 """)
+
+add(r"""
+## mixtures, as templates have them
+{{ [1,2,3].__len__ }}|{{ (1).__class__ }}|
+{{ 'abc' is sequence }}{{ none|string|length }}{{ [none, true]|map('string')|list }}
+{{ "%s" % d }}{{ "%s and %s" % ("a", none) }}{{ "%5s|%-5s|" % ("é", "日") }}
+{{ messages | map(attribute='role') | unique | list }}
+{{ messages | length > 2 and messages[-1].role != 'system' }}
+{{ messages[1:] | selectattr('role', 'equalto', 'user') | map(attribute='content') | join(' | ') }}
+{% set m = messages | last %}{{ m.content[:3] }}{{ m['content'][-1] }}
+{% for m in messages %}{% if loop.first and m.role == 'system' %}S{% elif m.role == 'user' %}U{{ loop.index0 % 2 }}{% else %}A{% endif %}{% endfor %}
+{% set ns = namespace(last=-1) %}{% for m in messages %}{% set idx = (messages|length - 1) - loop.index0 %}{% if messages[idx].role == 'user' and ns.last < 0 %}{% set ns.last = idx %}{% endif %}{% endfor %}{{ ns.last }}
+{{ (messages | selectattr('role', 'eq', 'nobody') | list | first).x is defined }}
+{{ '<think>abc</think>def'.split('</think>')[-1].lstrip('\n') }}{{ '<think>abc</think>def'.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') }}
+{{ {'type': 'object', 'properties': d, 'required': ['a']} | tojson(indent=4) }}
+{{ 'a' * 3 ~ 'b' * 2 }}{{ '-' * 10 }}{{ '\n' * 2 }}|
+{{ nested | tojson | replace('"', "'") }}{{ d.items() | list | tojson }}
+{{ 'true' if true else 'false' }}{{ (true | string) | lower }}{{ true | lower }}{{ 1.0 | tojson }}{{ 1e16 | tojson }}{{ -0.0 }}
+{{ [1, 2] in [[1, 2]] }}{{ (1, 2) in [(1, 2)] }}{{ {'a': 1} in [{'a': 1}] }}
+{{ d == {'a': 2, 'b': 1, 'C': 3, 'items': 'shadow', 'key with space': [1, 2]} }}
+{{ range(3) == range(0, 3) }}{{ d.keys() == ['b'] }}
+{{ 3 | string ~ 4 }}{{ (3 ~ 4) | int + 1 }}{{ 5 // 2 * 2 }}{{ 7 % 4 ** 2 }}{{ -7 // 2 }}{{ -(7 // 2) }}{{ not 1 == 2 }}
+{{ 'x' in 'xyz' and 'a' not in 'xyz' }}{{ 1 if 'a' in d else 2 }}{{ 'b' in d and d['b'] == 1 }}
+{% if messages[0]['role'] == 'system' -%} sys {%- else -%} no {%- endif %} end
+{% for k in d | sort %}{{ k }}{% endfor %}{% for k, v in d | items %}{{ k }}{% endfor %}{% for k in d.keys() | list | reverse %}{{ k }}{% endfor %}
+{{ strftime_now('%d %B %Y') if strftime_now is defined else 'x' }}{{ date_string if date_string is defined else 'none' }}
+{% macro a(x) %}{{ b(x) }}{% endmacro %}{% macro b(x) %}[{{ x }}]{% endmacro %}{{ a(1) }}
+{% macro a() %}{% for i in nums %}{{ i }}{% if i == 1 %}{% break %}{% endif %}{% endfor %}{% endmacro %}{{ a() }}
+{% for a in [1,2] %}{% for b in [1,2] if b != a %}{{ a }}{{ b }}{{ loop.index }} {% endfor %}{% endfor %}
+{% for a in nums %}{% if loop.changed(a > 1) %}{{ a }}{% endif %}{% endfor %}
+{% set x = [] %}{% for i in nums %}{% set x = x + [i] %}{% endfor %}{{ x }}
+{{ namespace(a=[1, namespace(b=2)]) }}
+{{ 'abc'.split('b', maxsplit=1) }}{{ 'a b c'.split(maxsplit=1) }}{{ 'a.b'.rsplit('.', maxsplit=1) }}{{ 'x'.replace('x', 'y', 1) }}
+{{ '日本語'.find('語') }}{{ '日本語'[1:2] }}{{ '日本語'.replace('本', '-') }}{{ '日本語'.split('本') }}{{ '日本語'|list }}{{ '日本語'.rjust(5, '*') }}
+{{ d.get('a', 0) + d.get('zz', 0) }}{{ (d.get('items')) }}{{ d['items'] }}{% for k, v in d.items() %}{{ k ~ ':' ~ v ~ ' ' }}{% endfor %}
+{{ ('a' ~ 1) is string }}{{ (1, 'a') is sequence }}{{ (1, 'a') | length }}{{ [] is iterable }}{{ {} is mapping }}{{ {} is iterable }}
+{{ {'a': none}.a is none }}{{ {'a': none}['a'] }}{{ {'a': none} | tojson }}{{ {'a': none}.get('a', 1) }}
+{{ 'a\tb' }}{{ ['a\tb', "q'q", 'q"q', 'q\'"q', '\\'] }}
+{{ 1.5 | int }}{{ '1.5' | int }}{{ '1.5' | float | int }}{{ 1e20 | int }}{{ 3.7 // 1 }}{{ 7 / 7 }}{{ 1e3 | int }}{{ 100 * 1.1 }}{{ 2 / 3 }}{{ 1e100 }}{{ 1e-10 }}{{ 123456789012345678.0 }}
+{{ 'a' if missing else 'b' }}{{ missing or 'x' }}{{ missing and 'x' }}|{{ [missing, 1] | first }}|{{ missing | tojson if missing is defined else '{}' }}
+{{ messages[0].content + '\n' + messages[1].content }}{{ messages[5] }}|{{ messages[5] is defined }}{{ messages[5].role is defined }}
+{{ messages[10].role is defined }}
+{{ 'A-B'.lower().replace('-', '_') }}{{ ' x '.strip() + '|' }}{{ 'abc'.upper()[0:2] }}{{ 'abc'[0] | upper }}{{ 'abc'[0].upper() + 'abc'[1:] }}
+{% call x() %}{% endcall %}
+{% set a, b = [1, 2] %}{{ a + b }}{% set a, b = 'xy' %}{{ b }}{% set a, b = d.items() | list | first %}{{ a }}{{ b }}
+{% for (k, v), i in [[(1, 2), 3]] %}{{ k }}{{ v }}{{ i }}{% endfor %}
+{% with x = 1 %}{% with y = x + 1 %}{{ x }}{{ y }}{% endwith %}{{ y }}{% endwith %}
+{% set x %}{% for i in nums %}{{ i }}{% endfor %}{% endset %}{{ x | length }}{{ x[::-1] }}
+{{ 'abc' | first | upper }}{{ ['a', 'b'] | last }}{{ 'abc' | reverse | list }}{{ 'b,a' | replace(',', '') | sort }}
+{{ nums | sort(reverse=True) | first }}{{ nums | sort | reverse | list }}{{ people | map(attribute='age') | sum }}{{ people | sum('age') }}
+{{ people | selectattr('age', '>', 26) | list | length }}{{ people | selectattr('tags', 'defined') | list | length }}{{ people | rejectattr('age', 'in', [25]) | map(attribute='name') | list }}
+{{ people | map(attribute='missing') | list }}{{ people | map(attribute='missing', default='d') | list }}{{ people | map('attr', 'name') | list }}
+{{ [{'a': {'b': 1}}] | map(attribute='a.b') | list }}{{ [[1, 2]] | map(attribute='0') | list }}{{ [{'x': 1}] | groupby('x') | list }}
+{{ 10 | filesizeformat }}{{ 'x' | wordcount }}{{ 3.14159 | round(2) }}{{ 3.0 | round }}{{ 7 | round(2) }}{{ 1e16 | round }}{{ 0.5 | round }}{{ 1.5 | round }}
+{{ '%d%%' % 50 }}{{ '%s' % 'é' }}{{ '%(x)s-%(y)05.1f' % {'x': 'a', 'y': 2.25} }}{{ '%s %s' % ('a', ['b']) }}{{ '%+.2e' % 12345.678 }}
+{{ '{:>10}|{:^10}|{:<10}|'.format('日', 'é', 'x') }}{{ '{:08.3f}'.format(3.14159) }}{{ '{:+}'.format(5) }}{{ '{0:d} {0:x}'.format(10) }}{{ '{:.3g}'.format(1234567) }}{{ '{:g}'.format(1e20) }}
+{{ '%g' % 100000 }} {{ '%g' % 1000000 }} {{ '%r' % 1.0 }} {{ '%s' % 1e20 }} {{ '%i' % 3.99 }} {{ '%x' % -255 }} {{ '%5d|%-5d|%05d' % (-3, -3, -3) }}
+{{ {'b': [1, {'c': 2}]} | string }}{{ {'a': 'x'} ~ '' }}{{ [1, 2] ~ '' }}{{ (1,) ~ '' }}{{ none ~ '' }}{{ true ~ '' }}{{ 1.0 ~ '' }}
+{{ loop.index is defined }}
+{{ caller }}|{{ varargs }}|{{ kwargs }}|{{ loop }}|
+{{ true.real }}{{ 'x'.real }}|{{ d.real }}|{{ n.numerator }}{{ f.imag }}
+{% if tools is defined and tools %}T{% else %}N{% endif %}{% if not tools is defined %}U{% endif %}{% if tools is none %}0{% endif %}
+{% for i in range(0, messages | length, 2) %}{{ messages[i].role }}{% endfor %}{% for i in range(messages | length - 1, -1, -1) %}{{ messages[i].role[0] }}{% endfor %}
+{% set alphabet = 'abcdefghijklmnopqrstuvwxyz' %}{{ alphabet[n] }}{{ alphabet[n:n + 3] }}{{ alphabet[-n:][:2] }}{{ alphabet[::5] }}
+{{ [1, 2, 3][-5:5:2] }}{{ [1, 2, 3][2::-1] }}{{ [1, 2, 3][:-4:-1] }}{{ 'abc'[::-2] }}{{ (1, 2, 3)[::-1] }}{{ range(10)[2:8:3] }}{{ range(10)[::-3] }}{{ range(10)[::-3] | list }}{{ range(5)[5:] }}
+{{ 'ab' < 'abc' }}{{ [] < [1] }}{{ (1, 2) < (1, 3) }}{{ 'é' > 'z' }}{{ 1.5 >= 1 }}{{ true < 2 }}{{ 1 != 1.0 }}{{ 'a' != none }}{{ [1] != [1.0] }}
+{{ 'a\\nb' }}{{ "a\"b" }}{{ 'tab\there' }}{{ '\u4e2d' }}{{ '\U0001F600' }}{{ '\x7e' }}{{ '\a\b\f\v' | tojson }}{{ '\101\60' }}
+{{ '\ud83d\ude00' }}
+{{ '\xZZ' }}
+{{ a.b.c is defined }}
+{{ dict(a=1).items() | list }}{{ dict(a=1, **{'b': 2}) }}{{ dict([['x', 1]]) }}
+{{ namespace(**{'a': 1}).a }}{{ namespace([('a', 2)]).a }}
+{{ [1, 2, 3,] }}{{ (1, 2,) }}{{ {'a': 1,} }}{{ [1,] }}{{ range(3,) | list }}
+{{ [,] }}
+{{ d.a.b.c }}
+{{ [1, 2] | join(', ', 'x') }}
+{{ 1 | default(2) | string | upper }}{{ missing | default([]) | length }}{{ missing | default({}) | tojson }}{{ none | default('a', true) }}{{ false | default('a', true) }}{{ 0 | d(5, true) }}
+{{ ('<' | e) ~ '<' }}{{ ('<' | e) | length }}{{ ('a' | safe) == 'a' }}{{ ('a' | safe) in ['a'] }}{{ {'a': 1}['a' | safe] }}{{ ['<' | safe, 'a'] | join('&') }}{{ ('<' | safe) | replace('<', '>') }}{{ ('<x' | safe)[0] }}{{ ('a b' | safe).split() }}
+""")
+
+SNIPPETS += [
+    "{% filter indent(2) %}a\nb{% endfilter %}",
+    "{% for x in nums -%}\n {{ x }}\n{%- if loop.last %}!{% endif -%}\n{% endfor %}\n",
+    "{% set x -%}\n  a\n{%- endset %}[{{ x }}]",
+    "{%- macro m(a) -%}\n  [{{ a }}]\n{%- endmacro -%}\n{{ m(1) }}\n{{- m(2) }}",
+    "   {%- if true %} a{% endif %}\n\n   {%- if true %} b{% endif %}",
+    "{% if true %}\n\n{% endif %}\n\n x",
+    "{{ 1 }}\n{{ 2 }}\n",
+    "{#\n multi\n#}\nx",
+    "{# a #}\n\n{# b #}\nx",
+    "a{#- x -#}\n\nb", "\t{% if true %}\tx\t{% endif %}\t\n", "{% raw %}{% endraw %}\nx",
+    "{% raw %}\n{% endraw %}\nx",
+    "a\n{% raw -%}\n x {%- endraw %}\n b",
+    "{%-raw-%} x {%-endraw-%} y",
+]

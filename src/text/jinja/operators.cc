@@ -117,7 +117,7 @@ bool is_repeatable(const Value& v) {
 }
 
 struct Bounds {
-  Int start, step, count;
+  Int start, stop, step, count;
 };
 
 // slice.indices() of Python.
@@ -137,7 +137,7 @@ Bounds bounds_of(Int length, const Value& start, const Value& stop, const Value&
   const bool is_empty = by > 0 ? from >= to : from <= to;
   const Int distance = by > 0 ? to - from : from - to;
   const Int stride = by > 0 ? by : (by < -length - 1 ? length + 1 : -by);
-  return {from, by, is_empty ? Int(0) : (distance - 1) / stride + 1};
+  return {from, to, by, is_empty ? Int(0) : (distance - 1) / stride + 1};
 }
 
 Value slice_text(Budget& budget, const Str& s, const Bounds& b) {
@@ -321,12 +321,11 @@ Value slice(Budget& budget, const Value& object, const Value& start, const Value
   if (object.is_string()) return slice_text(budget, object.get<Str>(), b);
   if (object.is(Kind::Range)) {
     const RangeValue& r = object.get<RangeValue>();
-    const Bounds whole = b.count == 0 ? Bounds{b.start, b.step > 0 ? 1 : -1, 0} : b;
     Int by = 0;
     constexpr Int kFar = Int(1) << 80;
-    if (__builtin_mul_overflow(r.step, whole.step, &by) || by > kFar || by < -kFar) bad("range too big");
-    const Int first = r.start + whole.start * r.step;
-    return Value::holding(Kind::Range, std::make_shared<RangeValue>(RangeValue{first, first + by * whole.count, by}));
+    if (__builtin_mul_overflow(r.step, b.step, &by) || by > kFar || by < -kFar) bad("range too big");
+    const RangeValue part{r.start + b.start * r.step, r.start + b.stop * r.step, by};
+    return Value::holding(Kind::Range, std::make_shared<RangeValue>(part));
   }
   budget.spend(int64_t(b.count));
   Items items;
