@@ -483,7 +483,7 @@ add(r"""
 {{ 1 .real }}{{ 1.5.real }}
 {{ d . a }}{{ d [ 'a' ] }}{{ range ( 2 ) | list }}{{ 'x' . upper ( ) }}
 {{ words|map('length')|list }}{{ matrix|map('sum')|list }}{{ matrix|map('join', '-')|list }}{{ [' a ']|map('trim')|list }}{{ [d]|map('attr', 'a')|list }}{{ ['a']|map('upper')|map('lower')|list }}
-{{ 'caf\u00e9'|length }}{{ 'cafe\u0301'|length }}{{ '👨‍👩‍👧'|length }}{{ '👨‍👩‍👧'[0] }}{{ '🎉'|upper }}{{ '日本'|center(6) }}
+{{ 'caf\u00e9'|length }}{{ 'cafe\u0301'|length }}{{ '👨\u200d👩\u200d👧'|length }}{{ '👨\u200d👩\u200d👧'[0] }}{{ '🎉'|upper }}{{ '日本'|center(6) }}
 """)
 
 add(r"""
