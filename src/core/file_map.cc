@@ -70,9 +70,11 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
     out.write(text.data(), std::streamsize(text.size()));
     out.flush();
     if (!out) {
+      const int why = errno;
       std::error_code ignored;
       std::filesystem::remove(part, ignored);
-      fail(Code::NotFound, "{}: cannot be written: {}", path.string(), std::strerror(errno));
+      const Code code = why == ENOSPC ? Code::OutOfMemory : Code::NotFound;
+      fail(code, "{}: cannot be written: {}", path.string(), std::strerror(why));
     }
   }
   std::filesystem::rename(part, path);

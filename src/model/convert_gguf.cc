@@ -400,6 +400,10 @@ OrderedJson settings(const QuantFormat& format) {
 
 ConvertReport convert_gguf(const GgufFile& file, ScaleDType scales, const std::filesystem::path& folder,
                            const ProgressFn& progress) {
+  if (const int64_t n_parts = file.find_int("split.count").value_or(1); n_parts > 1) {
+    fail(Code::Unsupported, "{}: one of {} parts of a split model; join them first (llama-gguf-split --merge)",
+         file.where(), n_parts);
+  }
   const ArchRow& arch = find_arch(file);
   const Sizes sizes = read_sizes(file, arch);
   ConvertReport report;

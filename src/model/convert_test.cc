@@ -392,6 +392,10 @@ TEST_F(Convert, TensorsAndShapesOutsideTheTableAreRefused) {
   expect_error(w, Code::Unsupported, "output.weight: tensors of type IQ4_NL cannot be converted");
   w = GgufWriter();
   w.text("general.architecture", "mamba");
+  w.number("split.count", GgufType::U16, uint16_t(3));
+  expect_error(w, Code::Unsupported, "one of 3 parts of a split model");
+  w = GgufWriter();
+  w.text("general.architecture", "mamba");
   expect_error(w, Code::Unsupported, "general.architecture \"mamba\" cannot be converted; these can: llama, gemma3");
 }
 
