@@ -14,6 +14,7 @@ int run_convert(const ParsedArgs& args);
 int run_devices(const ParsedArgs& args);
 int run_inspect(const ParsedArgs& args);
 int run_quantize(const ParsedArgs& args);
+int run_routes(const ParsedArgs& args);
 int run_run(const ParsedArgs& args);
 int run_synth(const ParsedArgs& args);
 int run_version(const ParsedArgs& args);

@@ -14,6 +14,7 @@ constexpr Positional kSynthPositions[] = {{"SHAPE", "name of a real shape (smoll
                                           {"DST", "folder to make; must not exist", true}};
 constexpr Positional kTwoTraces[] = {{"REFERENCE", "trace of the baseline", true},
                                      {"CANDIDATE", "trace to judge", true}};
+constexpr Positional kShapePosition[] = {{"SHAPE", "name of a model shape; unset: llama-3.1-8b", false}};
 constexpr Positional kShellPosition[] = {{"SHELL", "bash", true}};
 
 constexpr const char* kRunNotes =
@@ -41,6 +42,11 @@ constexpr Subcommand kSubcommands[] = {
     {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
      "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
      run_compare},
+    {"routes", kRoutes, "Shows which kernel serves which product, here or on a described device.", kShapePosition,
+     "--simulate SHAPE counts routes and cache over passes. --json: {\"schema\": \"loft.routes/1\", shape, device, "
+     "policy, "
+     "dtype, rows, passes, qmm}.",
+     run_routes},
     {"devices", kDevices, "Tells what this machine has for loft to run on.", {}, "", run_devices},
     {"completion", kCompletion, "Prints a completion script for the shell.", kShellPosition,
      "source <(loft completion bash)", run_completion},
