@@ -68,13 +68,16 @@ def a08():
 
 
 def a09():
-    parts = ["don't I'll WE'VE they'Re 'S x's", "ABC Abc aBC camelCase SNAKE_CASE", "1 12 123 1234 12345 123456 1234567",
+    parts = ["don't I'll WE'VE they'Re 'S x's", "ABC Abc aBC camelCase SNAKE_CASE", "1 12 123 1234 12345 123456 1234567 91234 9123456",
              "日本語のテキスト、漢字とかな。", "العربية ١٢٣ والنص", "for (int i = 0; i < n; ++i) { x[i] += 0x1F; }", "\tif x:\n\t\treturn y",
              "a  b   c    d", "one\ntwo\n\nthree\r\n\r\nfour", "👍🏽 🇩🇪 ❤️ 👩\u200d👩\u200d👧\u200d👦", "v1.2.3-rc4+build5", "naïve café e\u0301 ﬁ ½ Ⅷ",
              "...!!! ??? -- __ ==", " leading and trailing ", "https://example.org/a?b=c&d=%20#e", "\u00a0\u3000\u2028 spaces",
              "हिन्दी में लिखा", "한국어 문장입니다", "Ελληνικά Русский ΑΣ", "\"quoted\" 'single' «guillemets»"]
     lines = [parts[i % len(parts)] + ("" if i < len(parts) else [" ", "\n", "", "\t", "'s "][i % 5] + parts[(7 * i + i // 20) % len(parts)])
              for i in range(200)]
+    # Merges of digits, so that the ids show where a run of digits was cut.
+    licences = families.corpus
+    families.corpus = lambda: licences() + ["1234567 123456 12345 1234 123 12 1234\n"] * 200
     return [case("llama3", byte_level(families.LLAMA3), lines),
             case("qwen2", byte_level(families.QWEN2, normalizers.NFC()), lines), case("sentencepiece", sentence_piece(True), lines)]
 
