@@ -143,7 +143,7 @@ TEST_P(Golden, PerplexityAgrees) {
   EXPECT_NEAR(perplexity / wanted["value"].get<double>(), 1.0, kPerplexityTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::Values("SmolLM2-135M-Instruct-4bit"),
+INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::Values("SmolLM2-135M-Instruct-4bit", "gemma-3-270m"),
                          [](const auto& row) { return std::string(row.index == 0 ? "SmolLM2" : "Gemma3"); });
 
 }  // namespace
