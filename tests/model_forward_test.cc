@@ -102,6 +102,18 @@ TEST(Forward, EveryFormatStaysFiniteAndNearItsDenseTwin) {
   }
 }
 
+TEST(Forward, AnNvfp4GlobalScaleMultipliesTheWeight) {
+  TempFolder temp;
+  SynthRequest request = tiny_request(tiny_llama());
+  request.format = {QuantKind::Nvfp4, 4, 16};
+  synth_checkpoint(request, temp / "m");
+  constexpr const char* kPath = "model.layers.1.mlp.up_proj";
+  edit_tensors(temp / "m", [&](Tensors& t) { t[std::string(kPath) + ".global_scale"] = float_tensor({1}, {1344}); });
+  EXPECT_EQ(open_checkpoint(temp / "m").find(kPath)->weight.global_scale, 0.5f);  // 1344 / (448 * 6)
+  edit_tensors(temp / "m", [&](Tensors& t) { t[std::string(kPath) + ".global_scale"] = float_tensor({2}, {1, 1}); });
+  EXPECT_THAT(error_of([&] { open_checkpoint(temp / "m"); }), HasSubstr("up_proj.global_scale"));
+}
+
 TEST(Forward, TokensBeyondTheVocabularyAreRefusedByNumber) {
   Loaded loaded(tiny_llama(), QmmActivations::F32);
   EXPECT_THAT(error_of([&] { loaded.run({1, 320}, 2); }), HasSubstr("token id 320: wanted 0 to 319"));
