@@ -139,6 +139,22 @@ void print_simulation(const Options& o) {
   write_data(text + dequant_cache_line(stats.cache, device.info.kind == DeviceKind::Hip ? "ROCm" : "CPU") + "\n");
 }
 
+// The lines of a table: which row runs at which m, for n = k = 4096.
+std::string answer_lines(const QuantFormat& format, DType dtype, const Device& device) {
+  const FormatRow& row = format_row(format.kind);
+  const QmmSpec spec{.format = format,
+                     .x_dtype = dtype,
+                     .scale_dtype = row.has_biases ? dtype : row.scale_dtype,
+                     .has_biases = row.has_biases,
+                     .n = 4096,
+                     .k = 4096};
+  std::string out;
+  for (const Stretch& s : stretches(spec, device, qmm_policy({}, device.info.kind))) {
+    out += fmt::format("| {} | {} | `{}` |\n", rows_text(s.m), route_name(s.kernel->route), s.kernel->name);
+  }
+  return out;
+}
+
 // One table a described device: for each format and type of x, which row runs at which m, at a middle shape.
 void print_markdown() {
   constexpr const char* kFormats[] = {"affine4g64", "affine8g64", "affine6g64", "affine3g64",
@@ -151,24 +167,23 @@ void print_markdown() {
       "default options.\n`loft routes --device NAME` shows other shapes, `--explain-routes` the refusals.\n";
   for (const DeviceInfo& info : described_devices()) {
     const Device device{info, table_of(info.kind)};
-    const QmmPolicy policy = qmm_policy({}, info.kind);
-    out += fmt::format("\n## {}\n\n| format | x | m | route | row |\n|---|---|---|---|---|\n", info.name);
+    // Formats with one answer share its lines.
+    std::vector<std::pair<std::string, std::string>> answers;  // lines, and who gets them
     for (const char* name : kFormats) {
-      const QuantFormat format = *format_from_name(name);
       for (DType dtype : {DType::F32, DType::BF16}) {
-        if (info.kind == DeviceKind::Hip && dtype == DType::F32) continue;
-        const FormatRow& row = format_row(format.kind);
-        const QmmSpec spec{.format = format,
-                           .x_dtype = dtype,
-                           .scale_dtype = row.has_biases ? DType::BF16 : row.scale_dtype,
-                           .has_biases = row.has_biases,
-                           .n = 4096,
-                           .k = 4096};
-        for (const Stretch& s : stretches(spec, device, policy)) {
-          out += fmt::format("| {} | {} | {} | {} | `{}` |\n", name, dtype_name(dtype), rows_text(s.m),
-                             route_name(s.kernel->route), s.kernel->name);
+        const std::string lines = answer_lines(*format_from_name(name), dtype, device);
+        const std::string asked = fmt::format("{} x {}", name, dtype_name(dtype));
+        const auto same = std::find_if(answers.begin(), answers.end(), [&](const auto& a) { return a.first == lines; });
+        if (same == answers.end()) {
+          answers.emplace_back(lines, asked);
+        } else {
+          same->second += ", " + asked;
         }
       }
+    }
+    out += fmt::format("\n## {}\n", info.name);
+    for (const auto& [lines, asked] : answers) {
+      out += fmt::format("\n{}\n\n| m | route | row |\n|---|---|---|\n{}", asked, lines);
     }
   }
   write_data(out);
