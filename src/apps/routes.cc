@@ -59,10 +59,14 @@ QuantFormat format_of(const Options& o) {
 }
 
 ModelConfig shape_config(const std::string& name) {
+  std::vector<std::string> known;
   for (const SynthShape& shape : synth_shapes()) {
     if (name == shape.name) return parse_config(shape.config_json, name);
+    known.emplace_back(shape.name);
   }
-  fail(Code::NotFound, "no model shape '{}'; there are {}", name, synth_shape_names());
+  const std::string near = nearest_name(name, known);
+  fail(Code::NotFound, "no model shape '{}'{}; there are {}", name,
+       near.empty() ? "" : fmt::format("; did you mean {}?", near), synth_shape_names());
 }
 
 /// Stretches of m with one answer, up to kMostRows.

@@ -56,6 +56,7 @@ KvCache::KvCache(Backend& backend, const KvCacheShape& shape)
 
 bool KvCache::can_truncate(int64_t n) const {
   if (n < 0 || n > n_tokens_) return false;
+  if (n == 0) return true;  // the first row sees none before it
   for (size_t i = 0; i < views_.size(); ++i) {
     if (windows_[i] == 0) continue;
     const int64_t oldest_kept = std::max<int64_t>(0, n_tokens_ - views_[i].capacity);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cpu/cpu_backend.h"
 #include "core/error.h"
 
 namespace loft {
@@ -33,6 +34,18 @@ TEST(KvCache, ASizeBeyondMemoryAddressesIsAnError) {
   shape.max_tokens = int64_t(1) << 57;
   shape.layers.resize(8, shape.layers[0]);
   EXPECT_THROW(kv_cache_bytes(shape), Error);
+}
+
+// Seen to fail without the case of none kept in can_truncate: a place whose ring had wrapped could take no new prompt.
+TEST(KvCache, AWrappedRingCanAlwaysBeEmptied) {
+  const std::unique_ptr<Backend> backend = open_cpu_backend({});
+  const KvLayerShape sliding{.n_kv_heads = 1, .head_dim = 8, .window = 4};
+  KvCache cache(*backend, {.layers = {sliding}, .dtype = DType::F32, .max_tokens = 64, .max_chunk = 1});
+  cache.advance(30);
+  EXPECT_FALSE(cache.can_truncate(20));
+  EXPECT_TRUE(cache.can_truncate(0));
+  cache.truncate(0);
+  EXPECT_EQ(cache.n_tokens(), 0);
 }
 
 }  // namespace
