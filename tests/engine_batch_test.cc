@@ -1,9 +1,9 @@
 // The engine over tiny real checkpoints on the CPU backend: a request gets the same ids and the same logprobs, bit for
 // bit, alone and beside others, with its prompt read whole or in chunks, with or without a prefix taken over from the
 // sequence before. Llama, and Gemma 3 far beyond its sliding window.
-// Seen to fail with rope positions that count the rows of the batch, with an attention scale one ulp larger beside other
-// sequences, with norms of another eps from five rows on, with can_truncate deaf to the ring of a sliding layer, and
-// with one token too many taken over.
+// Seen to fail with rope positions that count the rows of the batch, with an attention scale one ulp larger beside
+// other sequences, with norms of another eps from five rows on, with can_truncate deaf to the ring of a sliding layer,
+// and with one token too many taken over.
 #include <gtest/gtest.h>
 
 #include "engine/scripted_engine.h"

@@ -1,5 +1,5 @@
-// Public report vllm-project/vllm#27486: the template wrote BOS and the encoder added a second one. Fails when
-// encode_prompt adds special tokens to templated text.
+// Public report vllm-project/vllm#27486: the template wrote BOS and the encoder added a second one. Seen to
+// fail with special tokens added to templated text in encode_prompt, and with none added to raw text.
 #include <gtest/gtest.h>
 
 #include <algorithm>

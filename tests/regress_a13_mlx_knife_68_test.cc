@@ -1,5 +1,6 @@
 // Public report mzau/mlx-knife#68: a stop string that spans tokens was never seen, and one-token stops leaked into the
-// output. Fails when the engine's text goes out without StopMatcher's hold-back.
+// output. Seen to fail with nothing held back by StopMatcher, and without the flush of what it holds at an answer's
+// end.
 #include <gtest/gtest.h>
 
 #include "engine/scripted_engine.h"

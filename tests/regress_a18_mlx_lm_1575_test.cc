@@ -1,6 +1,6 @@
 // Public report ml-explore/mlx-lm#1575: the XTC threshold took its minimum over the whole batch. Here two sequences
 // with very different distributions and settings run in one batch, 200 seeds each, and must get what they get alone.
-// Fails when anything in sampling reads more than its own row.
+// Seen to fail with draws counted over all sequences, and with XTC's mass taken as the least of all rows so far.
 #include <gtest/gtest.h>
 
 #include <algorithm>

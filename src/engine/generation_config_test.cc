@@ -42,11 +42,12 @@ TEST(GenerationConfig, ThePublishersSamplingReplacesTheFixedDefaultsAsAWhole) {
   EXPECT_EQ(p.min_p, 0);
 }
 
+// Seen to fail with each of the four sources left out of union_of_stop_ids.
 TEST(StopIds, AreTheUnionOfAllSources) {
-  const int64_t config[] = {1}, generation[] = {1, 106}, added[] = {50};
+  const int64_t config[] = {1, 8}, generation[] = {1, 106}, added[] = {50};
   EXPECT_THAT(
-      union_of_stop_ids({.tokenizer_eos = 1, .config_eos = config, .generation_eos = generation, .added = added}, 200),
-      ElementsAre(1, 50, 106));
+      union_of_stop_ids({.tokenizer_eos = 3, .config_eos = config, .generation_eos = generation, .added = added}, 200),
+      ElementsAre(1, 3, 8, 50, 106));
   EXPECT_TRUE(union_of_stop_ids({}, 200).empty());
 }
 

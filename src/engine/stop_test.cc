@@ -49,7 +49,7 @@ TEST(Stop, TheStringThatIsCompleteFirstWinsAndTheLongestAmongThose) {
   EXPECT_EQ(run({"aab"}, {"aaab"}).text, "a");
 }
 
-// Fails when push() compares only the end of a whole piece instead of every byte of it.
+// Seen to fail with only the end of each piece compared in push(), and with nothing held back.
 TEST(Stop, TheResultDoesNotDependOnHowTheTextIsCut) {
   const std::string text = "one aab two abab three aabb END of it";
   for (const std::vector<std::string>& stops :
