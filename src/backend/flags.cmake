@@ -30,3 +30,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     endif()
   endforeach()
 endif()
+
+# Fuzzing and sanitizer runs are about parsers; instrumented row kernels take a compiler minutes each.
+if(LOFT_FUZZ)
+  file(GLOB row_kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/row_kernels_*.cc
+       ${PROJECT_SOURCE_DIR}/src/backend/cpu/qmm_*_avx*.cc)
+  set_property(SOURCE ${row_kernel_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
+endif()
