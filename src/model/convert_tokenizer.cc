@@ -149,7 +149,7 @@ bool is_added(int64_t type) {
 }
 
 // ordered_json looks for a key by walking; with 262144 of them that is hours. The keys are known to be different here.
-OrderedJson object_of(std::vector<std::pair<std::string, OrderedJson>> entries) {
+OrderedJson object_of(std::vector<std::pair<std::string, OrderedJson>>&& entries) {
   OrderedJson::object_t object;
   object.reserve(entries.size());
   for (auto& [key, value] : entries) object.emplace_back(std::move(key), std::move(value));
