@@ -34,10 +34,12 @@ void expect_right(const testing::TestWeight& w, int64_t m) {
     uint8_t* const aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
     const QmmPart part{
         .kernel = &row, .weight = &w.view, .packed = nullptr, .y = make_tensor(y.data(), DType::F32, {m, w.view.n})};
-    cpu_run_qmm(pool, {.x = make_tensor(const_cast<float*>(x.data()), DType::F32, {m, w.view.k}),
-                       .parts = std::span(&part, 1),
-                       .workspace = aligned,
-                       .workspace_bytes = workspace.size() - 64});
+    CpuPanels panels{.bytes = device.panel_bytes};
+    cpu_run_qmm(pool, panels,
+                {.x = make_tensor(const_cast<float*>(x.data()), DType::F32, {m, w.view.k}),
+                 .parts = std::span(&part, 1),
+                 .workspace = aligned,
+                 .workspace_bytes = workspace.size() - 64});
     for (size_t i = 0; i < y.size(); ++i) {
       ASSERT_LE(std::fabs(y[i] - reference[i]), bound[i] + 1e-20)
           << row.name << " " << format_name(w.view.format) << " n " << w.view.n << " k " << w.view.k << " m " << m;

@@ -99,8 +99,20 @@ int answer_once(const ParsedArgs& args, OpenedEngine& opened, std::vector<int32_
     writer.end_line();
   }
   if (!o.quiet) fmt::print(stderr, "{}\n", closing_line(result));
-  if (o.stats) fmt::print(stderr, "{}", describe(opened.engine->stats()));
+  if (o.stats) fmt::print(stderr, "{}{}", describe(opened.engine->stats()), describe(opened.engine->qmm_stats()));
   return result.signal != 0 ? signal_exit_status(result.signal) : 0;
+}
+
+int answer_or_chat(const ParsedArgs& args, const std::filesystem::path& folder, const std::optional<std::string>& text,
+                   OpenedEngine& opened) {
+  const Options& o = args.options;
+  const Tokenizer& tokenizer = opened.engine->tokenizer();
+  if (o.raw && !text) fail(Code::BadRequest, "--raw wants a prompt: give -p TEXT, -p - for standard input or -f FILE");
+  if (o.raw) return answer_once(args, opened, encode_prompt(tokenizer, *text, PromptKind::Raw));
+  Conversation conversation(folder, tokenizer, o);
+  if (!text) return run_repl(o, conversation, opened);
+  conversation.add("user", *text);
+  return answer_once(args, opened, conversation.prompt());
 }
 
 }  // namespace
@@ -116,13 +128,9 @@ int run_run(const ParsedArgs& args) {
   OpenedEngine opened = open_engine(folder, o, 1);
   if (!o.seed) opened.sampling.seed = random_seed();
   log_info("seed {}", opened.sampling.seed);
-  const Tokenizer& tokenizer = opened.engine->tokenizer();
-  if (o.raw && !text) fail(Code::BadRequest, "--raw wants a prompt: give -p TEXT, -p - for standard input or -f FILE");
-  if (o.raw) return answer_once(args, opened, encode_prompt(tokenizer, *text, PromptKind::Raw));
-  Conversation conversation(folder, tokenizer, o);
-  if (!text) return run_repl(o, conversation, opened);
-  conversation.add("user", *text);
-  return answer_once(args, opened, conversation.prompt());
+  const int status = answer_or_chat(args, folder, text, opened);
+  if (o.qmm_stats) fmt::print(stderr, "{}\n", dequant_cache_line(opened.engine->qmm_stats().cache, "CPU"));
+  return status;
 }
 
 }  // namespace loft

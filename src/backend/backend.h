@@ -21,6 +21,12 @@ struct MemoryStats {
   size_t cache_bytes = 0;
 };
 
+/// Of the dequantize + GEMM rows, since the backend was opened.
+struct PanelStats {
+  uint64_t high_water_bytes = 0;  // most panel workspace of one call
+  uint64_t gemm_fallbacks = 0;    // GEMMs that the library refused and loft computed itself
+};
+
 /// Keys and values of one layer of one sequence. Position p lies in row p % capacity.
 struct KvView {
   DType dtype = DType::F16;
@@ -105,6 +111,9 @@ class Backend {
   virtual std::span<const QmmKernel> qmm_table() const = 0;
   /// Products that share one x: args.parts[i].y = x W_i^T, each by its own row. Nothing is allocated.
   virtual void run_qmm(const QmmArgs& args) = 0;
+  /// out [n, k] of `dtype`: the weight decoded in f32 and rounded once. What QmmPart::dense takes.
+  virtual void dequantize(const QuantWeight& weight, DType dtype, void* out) = 0;
+  virtual PanelStats panel_stats() const { return {}; }
 };
 
 }  // namespace loft

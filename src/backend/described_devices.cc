@@ -24,6 +24,7 @@ DeviceInfo amd(const char* name, int compute_units, int64_t l2_bytes, bool has_w
   return {.kind = DeviceKind::Hip,
           .name = name,
           .l2_bytes = l2_bytes,
+          .panel_bytes = 16 * kMiB,  // not measured
           .compute_units = compute_units,
           .has_wmma = has_wmma,
           .has_fp8 = has_fp8};

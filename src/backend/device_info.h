@@ -29,6 +29,8 @@ struct DeviceInfo {
   int64_t l2_bytes = 0;
   int64_t l3_bytes = 0;
   int64_t memory_bytes = 0;  // usable by this process; 0: unknown
+  // Of the f32 weights that dequantize + GEMM decodes at a time; CPU: a thread. Measured on Zen 4 (qmm_panels.cc).
+  int64_t panel_bytes = 5 << 18;
   // GPUs only.
   int compute_units = 0;
   bool has_wmma = false;  // bf16 matrix instructions that the published fused kernel needs
@@ -56,6 +58,7 @@ struct QmmPolicy {
   bool dequant_gemm = true;                      // allow dequantize + GEMM
   std::optional<int64_t> dequant_m_threshold{};  // unset: the built-in crossover
   QmmAboveCeiling above_ceiling = QmmAboveCeiling::Bypass;
+  std::optional<int64_t> panel_bytes{};  // unset: the device's; 0: the whole matrix in a temporary of the call
   bool force_low_cu = false;
   std::string forced_kernel{};  // option qmm-kernel: the only row that may run; empty: any
   QmmActivations activations = QmmActivations::A16;

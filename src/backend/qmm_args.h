@@ -13,7 +13,8 @@ struct QmmPart {
   const QmmKernel* kernel = nullptr;
   const QuantWeight* weight = nullptr;  // [n, k]
   const void* packed = nullptr;         // the weight in kernel->layout; null for Layout::Checkpoint
-  Tensor y;                             // [m, n], rows may be strided
+  const void* dense = nullptr;          // dequantize + GEMM: the weight decoded, [n, k] in x's type; null: panels
+  Tensor y{};                           // [m, n], rows may be strided
 };
 
 /// Products that share one x, so that its rows are quantized once (q/k/v, gate/up).

@@ -423,15 +423,10 @@ Backend& Engine::backend() {
   return *state_->parts.backend;
 }
 QmmStats Engine::qmm_stats() const {
-  QmmStats stats;
-  const std::span<const QmmKernel> rows = state_->parts.backend->qmm_table();
-  const std::span<const uint64_t> counts = state_->parts.model->row_counts();
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    stats.routes[size_t(rows[i].route)] += counts[i];
-    stats.kernels[rows[i].name] += counts[i];
-  }
-  return stats;
+  return state_->parts.model->qmm_stats();
+}
+void Engine::clear_caches() {
+  state_->parts.model->clear_caches();
 }
 
 void Engine::set_load_ms(double load_ms) {

@@ -67,6 +67,8 @@ class Engine {
   const EngineStats& stats() const;
   /// Products by route and kernel row since the engine was opened.
   QmmStats qmm_stats() const;
+  /// Frees the dequantized weights that the engine keeps for speed.
+  void clear_caches();
   void set_load_ms(double load_ms);
   std::span<const int32_t> stop_ids() const;
 

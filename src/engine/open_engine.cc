@@ -105,7 +105,8 @@ OpenedEngine open_engine(const std::filesystem::path& folder, const Options& opt
   parts.model = load_model(folder, *parts.backend,
                            {.dtype = activation_dtype(options),
                             .max_rows = std::max(chunk, engine_options.parallel),
-                            .max_logit_rows = engine_options.parallel});
+                            .max_logit_rows = engine_options.parallel,
+                            .dequant_cache = {dequant_cache_mode(options), dequant_cache_limits(options)}});
   check_cache_memory(*parts.backend, parts.model->kv_shape(engine_options.kv_dtype, engine_options.context, chunk),
                      engine_options.parallel);
   opened.engine = std::make_unique<Engine>(std::move(parts), engine_options);

@@ -50,6 +50,7 @@ class HostMemoryBackend : public Backend {
   void cast(const Tensor&, const Tensor&) override {}
   std::span<const QmmKernel> qmm_table() const override { return {}; }
   void run_qmm(const QmmArgs&) override {}
+  void dequantize(const QuantWeight&, DType, void*) override {}
 
  private:
   DeviceInfo device_;
@@ -74,7 +75,7 @@ class ScriptedModel : public Model {
             .max_tokens = max_tokens,
             .max_chunk = max_chunk};
   }
-  std::span<const uint64_t> row_counts() const override { return {}; }
+  QmmStats qmm_stats() const override { return {}; }
   Tensor forward(const Batch& batch) override {
     logits_.assign(batch.logit_rows.size() * size_t(config_.vocab_size), 0.0f);
     size_t i_logits = 0;

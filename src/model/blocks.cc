@@ -59,7 +59,7 @@ size_t scratch_bytes(const ModelConfig& config, const ModelOptions& options) {
   return total;
 }
 
-Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOptions& options, size_t workspace_bytes) {
+Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOptions& options, const LinearPlan& plan) {
   Scratch s;
   s.memory = backend.allocate(scratch_bytes(config, options));
   uint8_t* next = static_cast<uint8_t*>(s.memory.data());
@@ -68,7 +68,7 @@ Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOpt
                                        : make_tensor(next, part.dtype, {part.rows, part.columns});
     next += part_bytes(part);
   }
-  s.workspace = make_linear_workspace(backend, workspace_bytes);
+  s.workspace = make_linear_workspace(backend, plan, options.dequant_cache);
   s.host_positions.resize(size_t(options.max_rows));
   s.segments.reserve(size_t(options.max_rows));
   return s;
@@ -207,10 +207,17 @@ Mlp take_mlp(Weights& weights, const std::string& layer, Activation activation) 
           .activation = activation};
 }
 
-size_t prepare_layers(Backend& backend, std::span<Linear* const> layers, DType dtype, int64_t max_rows) {
-  size_t bytes = 0;
-  for (Linear* layer : layers) bytes = std::max(bytes, prepare_linear(backend, *layer, dtype, max_rows));
-  return bytes;
+void prepare_blocks(Backend& backend, LinearPlan& plan, Attention& attention, Mlp& mlp, const ModelOptions& options) {
+  Linear* const qkv[] = {&attention.q, &attention.k, &attention.v};
+  prepare_weights(backend, plan, qkv, options.dtype, options.max_rows);
+  for (Linear* layer : {&attention.o, &mlp.gate, &mlp.up, &mlp.down}) {
+    prepare_weights(backend, plan, {&layer, 1}, options.dtype, options.max_rows);
+  }
+}
+
+void prepare_head(Backend& backend, LinearPlan& plan, Linear& head, const ModelOptions& options) {
+  Linear* const layers[] = {&head};
+  prepare_weights(backend, plan, layers, options.dtype, options.max_logit_rows);
 }
 
 KvCacheShape kv_shape_of(const ModelConfig& c, DType kv_dtype, int64_t max_tokens, int64_t max_chunk) {

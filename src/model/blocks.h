@@ -34,7 +34,7 @@ struct Scratch {
 
 /// Bytes that make_scratch takes, without the workspace of linear(). Error: Unsupported when they do not fit 63 bits.
 size_t scratch_bytes(const ModelConfig& config, const ModelOptions& options);
-Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOptions& options, size_t workspace_bytes);
+Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOptions& options, const LinearPlan& plan);
 
 /// One forward pass under way.
 struct Step {
@@ -103,8 +103,10 @@ std::vector<ModuleShape> mlp_modules(const ModelConfig& config, const std::strin
 Attention take_attention(Weights& weights, const ModelConfig& config, const std::string& layer);
 Mlp take_mlp(Weights& weights, const std::string& layer, Activation activation);
 
-/// Prepares layers for at most max_rows rows and returns the largest workspace that one needs.
-size_t prepare_layers(Backend& backend, std::span<Linear* const> layers, DType dtype, int64_t max_rows);
+/// Prepares the weights of one layer for at most max_rows rows, in the order of a pass; q, k and v are one weight where
+/// their formats are equal.
+void prepare_blocks(Backend& backend, LinearPlan& plan, Attention& attention, Mlp& mlp, const ModelOptions& options);
+void prepare_head(Backend& backend, LinearPlan& plan, Linear& head, const ModelOptions& options);
 
 /// The cache shape that follows from a config: every layer has the same heads, and its own window.
 KvCacheShape kv_shape_of(const ModelConfig& config, DType kv_dtype, int64_t max_tokens, int64_t max_chunk);

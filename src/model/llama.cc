@@ -41,17 +41,15 @@ class Llama final : public Model {
     head_ = {.norm = weights_.norm(prefix + "model.norm"),
              .linear = weights_.head(prefix + "lm_head", prefix + "model.embed_tokens"),
              .norm_eps = eps};
-    size_t workspace = prepare_linear(backend_, head_.linear, options.dtype, options.max_logit_rows);
-    for (Layer& l : layers_) {
-      Linear* const linears[] = {&l.attention.q, &l.attention.k, &l.attention.v, &l.attention.o,
-                                 &l.mlp.gate,    &l.mlp.up,      &l.mlp.down};
-      workspace = std::max(workspace, prepare_layers(backend_, linears, options.dtype, options.max_rows));
-    }
-    scratch_ = make_scratch(backend_, config_, options, workspace);
+    LinearPlan plan;
+    for (Layer& l : layers_) prepare_blocks(backend_, plan, l.attention, l.mlp, options);
+    prepare_head(backend_, plan, head_.linear, options);
+    scratch_ = make_scratch(backend_, config_, options, plan);
   }
 
   const ModelConfig& config() const override { return config_; }
-  std::span<const uint64_t> row_counts() const override { return scratch_.workspace.row_counts; }
+  QmmStats qmm_stats() const override { return linear_stats(backend_, scratch_.workspace); }
+  void clear_caches() override { scratch_.workspace.cache->clear(); }
   KvCacheShape kv_shape(DType kv_dtype, int64_t max_tokens, int64_t max_chunk) const override {
     return kv_shape_of(config_, kv_dtype, max_tokens, max_chunk);
   }

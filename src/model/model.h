@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
+#include "ops/linear.h"
 
 namespace loft {
 
@@ -30,6 +31,7 @@ struct ModelOptions {
   DType dtype = DType::F32;       // activations and logits
   int64_t max_rows = 2048;        // most rows of one forward pass
   int64_t max_logit_rows = 2048;  // most logit rows of one forward pass
+  DequantCacheOptions dequant_cache{};
 };
 
 /// const once loaded but for its scratch: one forward at a time.
@@ -41,8 +43,10 @@ class Model {
   /// Runs all rows, stores their keys and values, advances each cache, and returns logits [n_logit_rows, vocab_size] of
   /// dtype ModelOptions::dtype in memory of the model, valid until the next call.
   virtual Tensor forward(const Batch& batch) = 0;
-  /// Products so far of each row of Backend::qmm_table().
-  virtual std::span<const uint64_t> row_counts() const = 0;
+  /// Quantized products so far, and the state of the cache of dequantized weights.
+  virtual QmmStats qmm_stats() const = 0;
+  /// Frees what only speed needs: the dequantized weights.
+  virtual void clear_caches() {}
 };
 
 /// Opens a checkpoint folder. Errors: NotFound, Corrupt, Unsupported (names the file, what was found, what was wanted),

@@ -2,11 +2,13 @@
 // table is chosen when m leaves the range for which the last choice stands.
 #include "ops/linear.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/log.h"
 #include "qmm/explain.h"
 #include "qmm/route.h"
+#include "qmm/simulate.h"
 
 namespace loft {
 namespace {
@@ -19,8 +21,30 @@ QmmSpec spec_of(const Linear& layer) {
           .scale_dtype = is_dense ? w.dense_dtype : w.scale_dtype,
           .has_biases = w.biases != nullptr,
           .transposed = true,
-          .n = w.n,
+          .n = layer.weight_n > 0 ? layer.weight_n : w.n,
           .k = w.k};
+}
+
+DequantKey key_of(const Linear& layer) {
+  const QuantFormat& format = layer.weight.format;
+  return {.weight_id = layer.weight_id,
+          .kind = format.kind,
+          .bits = format.bits,
+          .group = format.group,
+          .dtype = layer.x_dtype};
+}
+
+size_t dense_row_bytes(const Linear& layer) {
+  return size_t(layer.weight.k) * dtype_bytes(layer.x_dtype);
+}
+
+bool is_one_weight(std::span<Linear* const> layers) {
+  const QmmSpec first = spec_of(*layers[0]);
+  return std::all_of(layers.begin(), layers.end(), [&](const Linear* layer) {
+    const QmmSpec spec = spec_of(*layer);
+    return spec.format == first.format && spec.scale_dtype == first.scale_dtype &&
+           spec.has_biases == first.has_biases && spec.k == first.k;
+  });
 }
 
 std::string known_rows(std::span<const QmmKernel> rows) {
@@ -78,9 +102,47 @@ size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t ma
   return largest_workspace_bytes(spec, max_m, backend.device(), backend.policy(), rows);
 }
 
-LinearWorkspace make_linear_workspace(Backend& backend, size_t bytes) {
-  return {.buffer = backend.allocate(bytes > 0 ? bytes : 64),
-          .row_counts = std::vector<uint64_t>(backend.qmm_table().size())};
+void prepare_weights(Backend& backend, LinearPlan& plan, std::span<Linear* const> layers, DType x_dtype,
+                     int64_t max_m) {
+  if (layers.size() > 1 && !is_one_weight(layers)) {
+    for (Linear* layer : layers) prepare_weights(backend, plan, {&layer, 1}, x_dtype, max_m);
+    return;
+  }
+  ++plan.n_weights;
+  int64_t n = 0;
+  for (const Linear* layer : layers) n += layer->weight.n;
+  for (Linear* layer : layers) {
+    layer->weight_id = plan.n_weights;
+    layer->weight_n = n;
+    plan.workspace_bytes = std::max(plan.workspace_bytes, prepare_linear(backend, *layer, x_dtype, max_m));
+  }
+  const Linear& first = *layers[0];
+  if (can_reach_dequant_cache(spec_of(first), backend.device(), backend.policy(), backend.qmm_table())) {
+    plan.weights.push_back({key_of(first), uint64_t(n) * dense_row_bytes(first)});
+  }
+}
+
+LinearWorkspace make_linear_workspace(Backend& backend, const LinearPlan& plan, const DequantCacheOptions& options) {
+  LinearWorkspace workspace{.buffer = backend.allocate(std::max<size_t>(plan.workspace_bytes, 64)),
+                            .cache = std::make_unique<DequantCache>(backend, options.mode, options.limits),
+                            .row_counts = std::vector<uint64_t>(backend.qmm_table().size())};
+  if (plan.n_weights > 0) workspace.cache->set_plan(plan.weights);
+  return workspace;
+}
+
+QmmStats linear_stats(const Backend& backend, const LinearWorkspace& workspace) {
+  QmmStats stats;
+  const std::span<const QmmKernel> rows = backend.qmm_table();
+  for (size_t i = 0; i < workspace.row_counts.size(); ++i) {
+    if (workspace.row_counts[i] == 0) continue;
+    stats.routes[size_t(rows[i].route)] += workspace.row_counts[i];
+    stats.kernels[rows[i].name] += workspace.row_counts[i];
+  }
+  const PanelStats panels = backend.panel_stats();
+  stats.cache = workspace.cache->stats();
+  stats.panel_high_water_bytes = panels.high_water_bytes;
+  stats.gemm_fallbacks = panels.gemm_fallbacks;
+  return stats;
 }
 
 void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const Tensor& x, const Tensor& y) {
@@ -88,6 +150,46 @@ void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const T
   const Tensor outputs[] = {y};
   linear_many(backend, workspace, layers, x, outputs);
 }
+
+namespace {
+
+/// Decodes the segments one behind the other.
+void decode_segments(Backend& backend, std::span<Linear* const> segments, void* out) {
+  for (const Linear* segment : segments) {
+    backend.dequantize(segment->weight, segment->x_dtype, out);
+    out = static_cast<uint8_t*>(out) + size_t(segment->weight.n) * dense_row_bytes(*segment);
+  }
+}
+
+/// The dense rows of one weight, if a cache or a temporary holds them for this call; else null, and panels decode.
+std::shared_ptr<const Buffer> dense_rows(Backend& backend, DequantCache& cache, std::span<Linear* const> segments) {
+  const Linear& first = *segments[0];
+  const QmmRoute route = first.kernel->route;
+  if (route != QmmRoute::DequantGemm && route != QmmRoute::DequantGemmAboveWmmaCeiling) return nullptr;
+  size_t bytes = 0;
+  for (const Linear* segment : segments) bytes += size_t(segment->weight.n) * dense_row_bytes(*segment);
+  const auto decode = [&](void* out) { decode_segments(backend, segments, out); };
+  if (route == QmmRoute::DequantGemmAboveWmmaCeiling) {
+    cache.count_bypass();
+  } else if (auto found = cache.acquire(key_of(first), bytes, decode)) {
+    return found;
+  }
+  if (backend.policy().panel_bytes != 0) return nullptr;
+  auto temporary = std::make_shared<const Buffer>(backend.allocate(bytes));
+  decode(temporary->data());
+  return temporary;
+}
+
+/// How many layers from `first` on are segments of one weight.
+size_t count_segments(std::span<Linear* const> layers, size_t first) {
+  size_t end = first + 1;
+  while (end < layers.size() && layers[first]->weight_id != 0 && layers[end]->weight_id == layers[first]->weight_id) {
+    ++end;
+  }
+  return end - first;
+}
+
+}  // namespace
 
 void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear* const> layers, const Tensor& x,
                  std::span<const Tensor> outputs) {
@@ -98,13 +200,24 @@ void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear*
     Linear& layer = *layers[i];
     check_shapes(layer, x, outputs[i]);
     choose_row(backend, layer, x.dim(0));
-    ++workspace.row_counts[size_t(layer.kernel - backend.qmm_table().data())];
     parts[i] = {.kernel = layer.kernel, .weight = &layer.weight, .packed = layer.packed.data(), .y = outputs[i]};
+  }
+  std::array<std::shared_ptr<const Buffer>, kMaxLinearParts> held;  // until the product is done
+  for (size_t first = 0, count = 0; first < layers.size(); first += count) {
+    count = count_segments(layers, first);
+    ++workspace.row_counts[size_t(layers[first]->kernel - backend.qmm_table().data())];
+    held[first] = dense_rows(backend, *workspace.cache, layers.subspan(first, count));
+    const uint8_t* at = held[first] ? static_cast<const uint8_t*>(held[first]->data()) : nullptr;
+    for (size_t i = first; at && i < first + count; ++i) {
+      parts[i].dense = at;
+      at += size_t(layers[i]->weight.n) * dense_row_bytes(*layers[i]);
+    }
   }
   backend.run_qmm({.x = x,
                    .parts = std::span(parts).first(layers.size()),
                    .workspace = workspace.buffer.data(),
                    .workspace_bytes = workspace.buffer.bytes()});
+  if (held[0] || held[1] || held[2] || held[3]) backend.synchronize();
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i]->bias) backend.add_bias(outputs[i], *layers[i]->bias, outputs[i]);
   }

@@ -9,14 +9,20 @@
 #include "backend/backend.h"
 #include "backend/qmm_args.h"
 #include "core/tensor.h"
+#include "ops/dequant_cache.h"
+#include "qmm/stats.h"
 #include "quant/format.h"
 
 namespace loft {
 
 /// One linear layer of a loaded model: the weight as the checkpoint has it, its layout, the row chosen last.
 struct Linear {
-  std::string name;            // module path, for messages and --explain-routes
-  QuantWeight weight;          // [n, k]
+  std::string name;    // module path, for messages and --explain-routes
+  QuantWeight weight;  // [n, k]
+  // Linears of one id are row segments of one weight (q, k and v of equal formats): one route, one dense copy. 0: alone
+  // and in no cache.
+  uint64_t weight_id = 0;
+  int64_t weight_n = 0;        // outputs of all segments; 0: those of `weight`
   std::optional<Tensor> bias;  // [n], additive bias of the layer, not the quantization bias
   Layout layout = Layout::Checkpoint;
   Buffer packed;               // the weight in `layout`; empty for Checkpoint
@@ -26,16 +32,33 @@ struct Linear {
   MRange same{1, 0};
 };
 
-/// Scratch for linear(): taken once when the engine opens, large enough for every layer at max_m rows.
+/// What the layers of a model need, gathered while they are prepared.
+struct LinearPlan {
+  size_t workspace_bytes = 0;
+  uint64_t n_weights = 0;                // ids given so far
+  std::vector<PlannedWeight> weights{};  // those that the cache of dequantized weights can be asked for
+};
+
+/// What linear() works with: taken once when the engine opens, large enough for every layer at max_m rows.
 struct LinearWorkspace {
   Buffer buffer;
-  std::vector<uint64_t> row_counts;  // products so far of each row of the backend's table
+  std::unique_ptr<DequantCache> cache;
+  std::vector<uint64_t> row_counts;  // products so far of each row of the backend's table; a fused weight is one
 };
 
 /// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with
 /// the refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m rows.
 size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t max_m);
-LinearWorkspace make_linear_workspace(Backend& backend, size_t bytes);
+/// The same for layers over one x; those of equal formats become segments of one weight. Adds to the plan.
+void prepare_weights(Backend& backend, LinearPlan& plan, std::span<Linear* const> layers, DType x_dtype, int64_t max_m);
+
+struct DequantCacheOptions {
+  DequantCacheMode mode = DequantCacheMode::Auto;
+  DequantCacheLimits limits{};
+};
+LinearWorkspace make_linear_workspace(Backend& backend, const LinearPlan& plan, const DequantCacheOptions& options);
+/// The counters of all products so far.
+QmmStats linear_stats(const Backend& backend, const LinearWorkspace& workspace);
 
 /// y [m, n] = x [m, k] W^T (+ bias). x and y of the dtype given to prepare_linear, x contiguous, y rows may be strided.
 void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const Tensor& x, const Tensor& y);

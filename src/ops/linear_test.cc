@@ -33,7 +33,8 @@ QmmPolicy forced(const char* row) {
 
 /// y [m, n] of a layer that was prepared for up to 64 rows.
 std::vector<float> run(Backend& backend, Linear& layer, std::vector<float> x, int64_t m) {
-  LinearWorkspace workspace = make_linear_workspace(backend, prepare_linear(backend, layer, DType::F32, 64));
+  LinearWorkspace workspace =
+      make_linear_workspace(backend, {.workspace_bytes = prepare_linear(backend, layer, DType::F32, 64)}, {});
   std::vector<float> y(size_t(m * layer.weight.n), NAN);
   linear(backend, workspace, layer, make_tensor(x.data(), DType::F32, {m, layer.weight.k}),
          make_tensor(y.data(), DType::F32, {m, layer.weight.n}));
@@ -82,7 +83,7 @@ TEST(Linear, LayersThatShareXGiveTheBytesThatTheyGiveAlone) {
       ys.emplace_back(size_t(m * w.view.n), NAN);
       bytes = std::max(bytes, prepare_linear(*backend, layers.back(), DType::F32, 64));
     }
-    LinearWorkspace workspace = make_linear_workspace(*backend, bytes);
+    LinearWorkspace workspace = make_linear_workspace(*backend, {.workspace_bytes = bytes}, {});
     std::vector<Linear*> pointers;
     std::vector<Tensor> outputs;
     for (size_t i = 0; i < layers.size(); ++i) {

@@ -1,6 +1,13 @@
 #include "qmm/policy.h"
 
+#include <algorithm>
+
 namespace loft {
+namespace {
+
+constexpr uint64_t kMostPanelBytes = uint64_t(1) << 40;  // larger ones change nothing
+
+}  // namespace
 
 QmmPolicy qmm_policy(const Options& o, DeviceKind kind) {
   const bool is_published = o.qmm_policy == "published" || (o.qmm_policy == "auto" && kind == DeviceKind::Hip);
@@ -11,6 +18,7 @@ QmmPolicy qmm_policy(const Options& o, DeviceKind kind) {
   p.dequant_gemm = o.qmm_dequant_gemm;
   if (o.qmm_dequant_m_threshold) p.dequant_m_threshold = int64_t(*o.qmm_dequant_m_threshold);
   p.above_ceiling = o.qmm_above_ceiling == "cache" ? QmmAboveCeiling::Cache : QmmAboveCeiling::Bypass;
+  if (o.qmm_panel_bytes) p.panel_bytes = int64_t(std::min<uint64_t>(*o.qmm_panel_bytes, kMostPanelBytes));
   p.force_low_cu = o.force_low_cu;
   p.forced_kernel = o.qmm_kernel;
   p.activations = o.qmm_activations == "f32" ? QmmActivations::F32 : QmmActivations::A16;

@@ -31,6 +31,20 @@ OrderedJson qmm_stats_json(const QmmStats& stats) {
           {"gemm_fallbacks", stats.gemm_fallbacks}};
 }
 
+std::string describe(const QmmStats& s) {
+  std::string out;
+  for (const auto& [name, count] : s.kernels) out += fmt::format("qmm kernel {:<24} {}\n", name, count);
+  for (int i = 0; i < kQmmRoutes; ++i) {
+    if (s.routes[size_t(i)] > 0)
+      out += fmt::format("qmm route {:<28} {}\n", route_name(QmmRoute(i)), s.routes[size_t(i)]);
+  }
+  const DequantCacheStats& c = s.cache;
+  out += fmt::format("qmm cache  hits {}  misses {}  inserts {}  evictions {}  bypasses {}  entries {}  bytes {}\n",
+                     c.hits, c.misses, c.inserts, c.evictions, c.bypasses, c.entries, c.bytes);
+  return out + fmt::format("qmm panels  high water {} bytes  gemm fallbacks {}\n", s.panel_high_water_bytes,
+                           s.gemm_fallbacks);
+}
+
 std::string dequant_cache_line(const DequantCacheStats& s, const char* tag) {
   return fmt::format(
       "[{}] qmm dequant cache: hits={} misses={} inserts={} evictions={} bypassed={} entries={} bytes={}", tag, s.hits,

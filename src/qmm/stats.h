@@ -26,6 +26,9 @@ void count_product(QmmStats& stats, const QmmKernel& kernel);
 /// {"routes": {..}, "cache": {..}, "kernels": {..}, "panel_high_water_bytes": n, "gemm_fallbacks": n}
 OrderedJson qmm_stats_json(const QmmStats& stats);
 
+/// Lines "qmm ...", for `loft run --stats`.
+std::string describe(const QmmStats& stats);
+
 /// "[CPU] qmm dequant cache: hits=0 misses=0 inserts=0 evictions=0 bypassed=0 entries=0 bytes=0": the published exit
 /// line.
 std::string dequant_cache_line(const DequantCacheStats& stats, const char* tag);

@@ -56,7 +56,7 @@ size_t activation_bytes(const ActivationKey& key, int64_t m, int64_t k, DType x_
 }
 
 size_t cpu_workspace_bytes(const CpuQmmEntry& entry, const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
-  const size_t scratch = align64(entry.scratch_bytes(spec, m));
+  const size_t scratch = align64(entry.scratch_bytes(spec, m, device.panel_bytes));
   return activation_bytes(entry.key(spec.format), m, spec.k, spec.x_dtype) + size_t(device.n_threads) * scratch;
 }
 

@@ -32,6 +32,7 @@ class CpuBackend : public Backend {
         heap_(options.memory_limit),
         pool_(device_.n_threads),
         context_{.pool = pool_, .kernels = row_kernels(device_.isa), .per_thread = {}, .shared = {}} {
+    panels_.bytes = device_.panel_bytes;
     context_.per_thread.resize(size_t(pool_.size()));
   }
 
@@ -66,7 +67,9 @@ class CpuBackend : public Backend {
   void cast(const Tensor& x, const Tensor& y) override { cpu_cast(context_, x, y); }
 
   std::span<const QmmKernel> qmm_table() const override { return cpu_qmm_table(); }
-  void run_qmm(const QmmArgs& args) override { cpu_run_qmm(pool_, args); }
+  void dequantize(const QuantWeight& w, DType dtype, void* out) override { cpu_dequantize(pool_, w, dtype, out); }
+  PanelStats panel_stats() const override { return {panels_.high_water_bytes, panels_.gemm_fallbacks.load()}; }
+  void run_qmm(const QmmArgs& args) override { cpu_run_qmm(pool_, panels_, args); }
 
  private:
   static void copy(void* to, const void* from, size_t bytes) {
@@ -77,6 +80,7 @@ class CpuBackend : public Backend {
   QmmPolicy policy_;
   CpuHeap heap_;
   ThreadPool pool_;
+  CpuPanels panels_;
   CpuContext context_;
 };
 
@@ -93,6 +97,7 @@ std::unique_ptr<Backend> open_cpu_backend(const CpuBackendOptions& options) {
                                         .quota_cpus = cgroup_cpu_quota(read)});
   const uint32_t isa = clamp_isa(detect_isa(), options.isa);
   DeviceInfo device = make_device(isa, plan.n_threads, read);
+  if (options.policy.panel_bytes.value_or(0) > 0) device.panel_bytes = *options.policy.panel_bytes;
   log_info("{}: threads {}", device.name, plan.reason);
   return std::make_unique<CpuBackend>(std::move(device), options);
 }

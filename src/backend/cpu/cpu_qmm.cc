@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <vector>
 
 #include "backend/cpu/qmm_rows.h"
 
@@ -13,7 +15,7 @@ namespace {
 constexpr size_t kMaxParts = 8;
 constexpr int64_t kChunksAThread = 16;
 constexpr int64_t kChunkBytes = 512 << 10;    // smaller chunks of a large matrix read 10 % slower (Zen 4, 36 KiB)
-constexpr int64_t kUnit = 16;                 // outputs; a multiple of every n_step
+constexpr int64_t kUnit = 16;                 // outputs; a multiple of every n_step; rows with panels: a panel
 constexpr int64_t kParallelElements = 16384;  // below this a preparation of x is cheaper than waking the pool
 
 const CpuQmmEntry& entry_of(const QmmPart& part) {
@@ -47,17 +49,22 @@ void prepare(ThreadPool& pool, const CpuQmmEntry& entry, const Tensor& x, const 
   }
 }
 
-/// One loop over the outputs of several parts: unit u is outputs [16 i, 16 i + 16) of the part that holds it.
+/// One loop over the outputs of several parts: unit u is outputs [16 i, 16 i + 16), or panel i, of the part that holds
+/// it.
 struct Work {
   std::array<const QmmPart*, kMaxParts> parts{};
+  std::array<int64_t, kMaxParts> unit{};        // outputs
+  std::array<int64_t, kMaxParts> panel_rows{};  // 0: no panels
   std::array<int64_t, kMaxParts + 1> first_unit{};
   size_t n_parts = 0;
   int64_t bytes = 0;
   size_t scratch_bytes = 0;  // a thread
 
-  void add(const QmmPart& part, size_t scratch) {
+  void add(const QmmPart& part, size_t scratch, int64_t rows_a_panel) {
     parts[n_parts] = &part;
-    first_unit[n_parts + 1] = first_unit[n_parts] + (part.weight->n + kUnit - 1) / kUnit;
+    panel_rows[n_parts] = rows_a_panel;
+    unit[n_parts] = rows_a_panel > 0 ? rows_a_panel : kUnit;
+    first_unit[n_parts + 1] = first_unit[n_parts] + (part.weight->n + unit[n_parts] - 1) / unit[n_parts];
     ++n_parts;
     bytes += int64_t(weight_bytes(*part.weight));
     scratch_bytes = std::max(scratch_bytes, align64(scratch));
@@ -74,18 +81,20 @@ int64_t units_a_chunk(const Work& work, int n_threads) {
   return std::clamp<int64_t>(std::max(fine, large), 1, std::max<int64_t>(most, 1));
 }
 
-void run_units(const Work& work, const PreparedActivations& x, int64_t begin, int64_t end, void* scratch) {
+void run_units(const Work& work, const CpuQmmRange& common, int64_t begin, int64_t end) {
   for (size_t p = 0; p < work.n_parts; ++p) {
     const int64_t lo = std::max(begin, work.first_unit[p]) - work.first_unit[p];
     const int64_t hi = std::min(end, work.first_unit[p + 1]) - work.first_unit[p];
     if (lo >= hi) continue;
     const QmmPart& part = *work.parts[p];
-    entry_of(part).run({.weight = part.weight,
-                        .x = &x,
-                        .y = &part.y,
-                        .begin = lo * kUnit,
-                        .end = std::min(hi * kUnit, part.weight->n),
-                        .scratch = scratch});
+    CpuQmmRange range = common;
+    range.weight = part.weight;
+    range.y = &part.y;
+    range.begin = lo * work.unit[p];
+    range.end = std::min(hi * work.unit[p], part.weight->n);
+    range.dense = part.dense;
+    range.panel_rows = work.panel_rows[p];
+    entry_of(part).run(range);
   }
 }
 
@@ -101,12 +110,18 @@ QmmSpec spec_of(const QmmPart& part, DType x_dtype) {
 }
 
 /// Prepares x once in the form of `key` and runs every part that wants it so.
-void run_parts_of(ThreadPool& pool, const QmmArgs& args, const ActivationKey& key, const CpuQmmEntry& preparer) {
+void run_parts_of(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args, const CpuQmmEntry& preparer,
+                  const ActivationKey& key) {
   const int64_t m = args.x.dim(0);
   Work work;
   for (const QmmPart& part : args.parts) {
     if (key_of(part) != key) continue;
-    work.add(part, entry_of(part).scratch_bytes(spec_of(part, args.x.dtype), m));
+    const CpuQmmEntry& entry = entry_of(part);
+    const size_t scratch = entry.scratch_bytes(spec_of(part, args.x.dtype), m, panels.bytes);
+    work.add(part, scratch, entry.panel_rows ? entry.panel_rows(part.weight->k, panels.bytes) : 0);
+    if (entry.panel_rows) {
+      panels.high_water_bytes = std::max<uint64_t>(panels.high_water_bytes, align64(scratch) * size_t(pool.size()));
+    }
   }
   uint8_t* const workspace = static_cast<uint8_t*>(args.workspace);
   const size_t x_bytes = activation_bytes(key, m, args.x.dim(1), args.x.dtype);
@@ -116,20 +131,43 @@ void run_parts_of(ThreadPool& pool, const QmmArgs& args, const ActivationKey& ke
   const PreparedActivations x = place_activations(args.x, key, workspace);
   prepare(pool, preparer, args.x, x);
   pool.parallel_for(work.units(), units_a_chunk(work, pool.size()), [&](int64_t begin, int64_t end, int thread) {
-    run_units(work, x, begin, end, workspace + x_bytes + size_t(thread) * work.scratch_bytes);
+    CpuQmmRange common;
+    common.x = &x;
+    common.scratch = workspace + x_bytes + size_t(thread) * work.scratch_bytes;
+    common.gemm_fallbacks = &panels.gemm_fallbacks;
+    run_units(work, common, begin, end);
   });
 }
 
 }  // namespace
 
-void cpu_run_qmm(ThreadPool& pool, const QmmArgs& args) {
+void cpu_run_qmm(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args) {
   LOFT_CHECK(args.parts.size() <= kMaxParts);
   for (size_t i = 0; i < args.parts.size(); ++i) {
     const ActivationKey key = key_of(args.parts[i]);
     const bool is_done = std::any_of(args.parts.begin(), args.parts.begin() + ptrdiff_t(i),
                                      [&](const QmmPart& earlier) { return key_of(earlier) == key; });
-    if (!is_done) run_parts_of(pool, args, key, entry_of(args.parts[i]));
+    if (!is_done) run_parts_of(pool, panels, args, entry_of(args.parts[i]), key);
   }
+}
+
+void cpu_dequantize(ThreadPool& pool, const QuantWeight& w, DType dtype, void* out) {
+  pool.parallel_for(w.n, 16, [&](int64_t begin, int64_t end, int) {
+    std::vector<float> row(size_t(w.k));
+    for (int64_t n = begin; n < end; ++n) {
+      decode_rounded_row(w, n, dtype, row.data());
+      uint8_t* const to = static_cast<uint8_t*>(out) + size_t(n * w.k) * dtype_bytes(dtype);
+      if (dtype == DType::F32) {
+        std::memcpy(to, row.data(), row.size() * 4);
+        continue;
+      }
+      for (int64_t i = 0; i < w.k; ++i) {
+        const float v = row[size_t(i)];
+        const uint16_t bits = dtype == DType::BF16 ? f32_to_bf16(v) : f32_to_f16(v);
+        std::memcpy(to + i * 2, &bits, 2);
+      }
+    }
+  });
 }
 
 }  // namespace loft

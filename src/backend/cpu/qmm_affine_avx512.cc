@@ -290,7 +290,7 @@ void run_affine(const CpuQmmRange& range) {
   }
 }
 
-size_t affine_scratch_bytes(const QmmSpec& spec, int64_t m) {
+size_t affine_scratch_bytes(const QmmSpec& spec, int64_t m, int64_t) {
   const auto bytes = [](const PanelSizes& s) { return size_t(s.panel_bytes * s.panels); };
   const int64_t k = spec.k, group = spec.format.group;
   switch (spec.format.bits) {

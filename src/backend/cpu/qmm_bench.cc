@@ -72,15 +72,17 @@ void bench_row(benchmark::State& state, const QmmKernel& row, const Shape& shape
   std::vector<uint8_t> workspace(row.workspace_bytes(testing::test_spec(copies.views[0], DType::F32), m, device) + 64);
   uint8_t* const aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
   ThreadPool pool(n_threads);
+  CpuPanels panels{.bytes = device.panel_bytes};
   size_t turn = 0;
   for (auto _ : state) {
     const QuantWeight& w = copies.views[turn++ % copies.views.size()];
     const QmmPart part{
         .kernel = &row, .weight = &w, .packed = nullptr, .y = make_tensor(y.data(), DType::F32, {m, shape.n})};
-    cpu_run_qmm(pool, {.x = make_tensor(x.data(), DType::F32, {m, shape.k}),
-                       .parts = std::span(&part, 1),
-                       .workspace = aligned,
-                       .workspace_bytes = workspace.size() - 64});
+    cpu_run_qmm(pool, panels,
+                {.x = make_tensor(x.data(), DType::F32, {m, shape.k}),
+                 .parts = std::span(&part, 1),
+                 .workspace = aligned,
+                 .workspace_bytes = workspace.size() - 64});
   }
   const double runs = double(state.iterations());
   state.counters["GF/s"] = benchmark::Counter(2e-9 * double(m * shape.n * shape.k) * runs, benchmark::Counter::kIsRate);
@@ -127,7 +129,7 @@ const bool kRegistered = [] {
                               .k = shape.k};
         if (!row.entry || row.reject(spec, device, {})) continue;
         const MRange range = row.m_range(spec, device, {});
-        for (int64_t m : {1, 2, 4, 8, 32, 128, 512}) {
+        for (int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 512}) {
           if (m < range.lo || m > range.hi) continue;
           benchmark::RegisterBenchmark(
               fmt::format("{}/{}/m:{}/threads:{}", row.name, shape_name(shape), m, threads).c_str(), bench_row, row,

@@ -173,7 +173,7 @@ ActivationKey f32_key(const QuantFormat&) {
   return {};
 }
 
-size_t f32_scratch_bytes(const QmmSpec& spec, int64_t) {
+size_t f32_scratch_bytes(const QmmSpec& spec, int64_t, int64_t) {
   return size_t(spec.k) * kWeightRows * sizeof(float);
 }
 

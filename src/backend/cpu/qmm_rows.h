@@ -1,6 +1,7 @@
 // backend/cpu: what a CPU row of the table consists of: how it wants the activations, and a single-threaded function
 // over a range of outputs. Read this first, then cpu_qmm.cc (the loop) and one qmm_*.cc (the arithmetic).
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "backend/qmm_kernel.h"
@@ -40,15 +41,19 @@ struct CpuQmmRange {
   const PreparedActivations* x = nullptr;
   const Tensor* y = nullptr;  // [m, n], rows may be strided
   int64_t begin = 0, end = 0;
-  void* scratch = nullptr;  // scratch_bytes of this thread, 64-byte aligned
+  void* scratch = nullptr;      // scratch_bytes of this thread, 64-byte aligned
+  const void* dense = nullptr;  // the whole weight decoded, [n, k] in the type of x; null: decode as you go
+  int64_t panel_rows = 0;       // outputs of a panel; 0 for rows without panels
+  std::atomic<uint64_t>* gemm_fallbacks = nullptr;
 };
 
 struct CpuQmmEntry : QmmEntry {
   ActivationKey (*key)(const QuantFormat& format);
   void (*prepare)(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out);
-  size_t (*scratch_bytes)(const QmmSpec& spec, int64_t m);  // a thread
+  size_t (*scratch_bytes)(const QmmSpec& spec, int64_t m, int64_t panel_bytes);  // a thread
   void (*run)(const CpuQmmRange& range);
-  int n_step;  // ranges begin at multiples of it
+  int n_step;                                                       // ranges begin at multiples of it
+  int64_t (*panel_rows)(int64_t k, int64_t panel_bytes) = nullptr;  // where set: begin at multiples of this
 };
 
 /// Blocks of A16Vector activations: 16 pieces of 16 weight bytes each, repeated until a row's pieces fit a whole number
@@ -72,5 +77,9 @@ extern const CpuQmmEntry kAffineAvx512Entry;
 extern const CpuQmmEntry kVectorAvx512Entry;
 extern const CpuQmmEntry kF32Avx512Entry;
 extern const CpuQmmEntry kF32Avx2Entry;
+extern const CpuQmmEntry kPanelsEntry;
+
+/// Row `row` of w as f32 [k], rounded to `dtype` on the way: what a dense copy of that type holds.
+void decode_rounded_row(const QuantWeight& w, int64_t row, DType dtype, float* out);
 
 }  // namespace loft

@@ -48,7 +48,7 @@ void run_scalar(const CpuQmmRange& range) {
 ActivationKey f32_key(const QuantFormat&) {
   return {};
 }
-size_t no_scratch(const QmmSpec&, int64_t) {
+size_t no_scratch(const QmmSpec&, int64_t, int64_t) {
   return 0;
 }
 

@@ -49,10 +49,12 @@ std::vector<float> run_row(const QmmKernel& row, const QuantWeight& w, std::span
   Tensor y = make_tensor(y_bytes.data() + size_t(pitch) * dtype_bytes(dtype), dtype, {m, w.n});
   y.stride[0] = pitch;
   const QmmPart part{.kernel = &row, .weight = &w, .packed = nullptr, .y = y};
-  cpu_run_qmm(pool_of(n_threads), {.x = make_tensor(x_bytes.data(), dtype, {m, w.k}),
-                                   .parts = std::span(&part, 1),
-                                   .workspace = aligned,
-                                   .workspace_bytes = workspace_bytes});
+  CpuPanels panels{.bytes = device.panel_bytes};
+  cpu_run_qmm(pool_of(n_threads), panels,
+              {.x = make_tensor(x_bytes.data(), dtype, {m, w.k}),
+               .parts = std::span(&part, 1),
+               .workspace = aligned,
+               .workspace_bytes = workspace_bytes});
   for (size_t i = 0; aligned + workspace_bytes + i < workspace.data() + workspace.size(); ++i) {
     EXPECT_EQ(aligned[workspace_bytes + i], 0x5a) << row.name << ": wrote past its workspace";
   }
@@ -73,11 +75,12 @@ bool is_a16(const QmmKernel& row) {
   return static_cast<const CpuQmmEntry*>(row.entry)->key({QuantKind::Affine, 4, 64}).form != ActivationForm::F32;
 }
 
-/// The rows that this machine can run for a weight.
+/// The rows that this machine can run for a weight, but those over panels (qmm_panels_test.cc).
 std::vector<const QmmKernel*> rows_for(const QuantWeight& w, DType x_dtype) {
   std::vector<const QmmKernel*> rows;
   for (const QmmKernel& row : cpu_qmm_table()) {
-    if (row.entry && !row.reject(testing::test_spec(w, x_dtype), host(1), {})) rows.push_back(&row);
+    if (row.entry && row.entry != &kPanelsEntry && !row.reject(testing::test_spec(w, x_dtype), host(1), {}))
+      rows.push_back(&row);
   }
   return rows;
 }
@@ -297,10 +300,12 @@ TEST(CpuQmm, PartsThatShareXGiveTheBytesOfSingleCalls) {
   }
   std::vector<uint8_t> workspace(workspace_bytes + 64);
   void* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
-  cpu_run_qmm(pool_of(3), {.x = make_tensor(const_cast<float*>(x.data()), DType::F32, {5, 576}),
-                           .parts = parts,
-                           .workspace = aligned,
-                           .workspace_bytes = workspace_bytes});
+  CpuPanels panels{.bytes = host(3).panel_bytes};
+  cpu_run_qmm(pool_of(3), panels,
+              {.x = make_tensor(const_cast<float*>(x.data()), DType::F32, {5, 576}),
+               .parts = parts,
+               .workspace = aligned,
+               .workspace_bytes = workspace_bytes});
   for (size_t i = 0; i < weights.size(); ++i) {
     const std::vector<float> alone = run_row(*parts[i].kernel, weights[i].view, x, DType::F32, 1);
     EXPECT_EQ(std::memcmp(alone.data(), ys[i].data(), alone.size() * 4), 0) << parts[i].kernel->name;

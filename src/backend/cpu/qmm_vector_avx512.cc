@@ -251,7 +251,7 @@ ActivationKey vector_key(const QuantFormat& format) {
           .group = format.group};
 }
 
-size_t vector_scratch_bytes(const QmmSpec& spec, int64_t) {
+size_t vector_scratch_bytes(const QmmSpec& spec, int64_t, int64_t) {
   return size_t((spec.k / spec.format.group) * kLanes) * sizeof(float);
 }
 
