@@ -32,10 +32,14 @@ void AnswerWriter::end_line() {
   if (!at_line_start_) write("\n");
 }
 
+// A signal may come while a slow terminal blocks the write; the text still has to get there.
 void write_data(std::string_view text) {
-  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (written != text.size() || std::fflush(stdout) != 0) {
-    fail(Code::Device, "cannot write to standard output: {}", std::strerror(errno));
+  std::fflush(stdout);
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(Code::Device, "cannot write to standard output: {}", std::strerror(errno));
+    text.remove_prefix(size_t(n));
   }
 }
 
