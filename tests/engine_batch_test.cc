@@ -36,14 +36,14 @@ class Checkpoints {
     request.format = {QuantKind::Affine, 4, 64};
     synth_checkpoint(request, temp_ / "m");
   }
-  std::unique_ptr<Engine> engine(int64_t parallel, int64_t prefill_chunk) const {
+  std::unique_ptr<Engine> engine(int64_t parallel, int64_t prefill_chunk, int64_t context = 256) const {
     EngineParts parts;
     parts.backend = open_test_backend(activations_);
     parts.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(temp_ / "m"));
     parts.model = load_model(temp_ / "m", *parts.backend,
                              {.max_rows = std::max(prefill_chunk, parallel), .max_logit_rows = parallel});
     return std::make_unique<Engine>(
-        std::move(parts), EngineOptions{.context = 256, .parallel = parallel, .prefill_chunk = prefill_chunk});
+        std::move(parts), EngineOptions{.context = context, .parallel = parallel, .prefill_chunk = prefill_chunk});
   }
 
  private:
@@ -135,6 +135,29 @@ TEST(EngineBatch, CompanyAndChunksChangeNoBitOfAnAnswer) {
         EXPECT_GT(double(stats.n_rows) / double(stats.n_steps), 1.5) << "rows did run together";
       }
     }
+  }
+}
+
+// The cache of the first engine grows at its 257th token of the answer, that of the second has all its room from a
+// longer request before.
+// Seen to fail without the copy in KvCache::grow.
+TEST(EngineBatch, ACacheThatGrowsChangesNoBitOfAnAnswer) {
+  for (const Case& c : cases()) {
+    const Checkpoints checkpoints(c);
+    Request r = requests()[1];
+    r.max_tokens = 300;
+    r.ignore_stop_ids = true;
+    const Answer grown = answer(*checkpoints.engine(1, 64, 400), r);
+    EXPECT_EQ(grown.tokens.size(), 300u);
+    const std::unique_ptr<Engine> roomy = checkpoints.engine(1, 64, 400);
+    Request longer = r;
+    longer.prompt = some_ids(390, 299);
+    longer.prompt[0] = 1 - std::min(r.prompt[0], 1);
+    longer.max_tokens = 1;
+    answer(*roomy, longer);
+    const size_t before = roomy->backend().memory().active_bytes;
+    expect_same(answer(*roomy, r), grown, c.name);
+    EXPECT_EQ(roomy->backend().memory().active_bytes, before) << "nothing grew";
   }
 }
 

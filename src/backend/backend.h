@@ -88,6 +88,7 @@ class Backend {
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void upload(void* device_data, const void* host_data, size_t bytes) = 0;
   virtual void download(void* host_data, const void* device_data, size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;  ///< within device memory, no overlap
   virtual void synchronize() = 0;
   virtual MemoryStats memory() const = 0;
   virtual void reset_peak() = 0;

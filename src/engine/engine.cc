@@ -58,6 +58,9 @@ size_t reusable_tokens(const Place& place, const Sequence& s) {
   return place.cache->can_truncate(shared) ? size_t(shared) : 0;
 }
 
+/// Tokens of an answer that a cache has room for from the start; a longer one doubles the cache between two steps.
+constexpr int64_t kFirstAnswerRoom = 256;
+
 MemoryPhase grown(MemoryPhase phase, const MemoryStats& now) {
   return {now.active_bytes, std::max(phase.peak_bytes, now.peak_bytes), now.cache_bytes};
 }
@@ -99,6 +102,7 @@ struct Engine::State {
   void admit();
   Place& choose_place(const Sequence& s);
   void start(Sequence& s);
+  void make_room();
   void make_plan();
   bool forward(Tensor& logits);
   void take_logits(Sequence& s, const Tensor& logits, int64_t i_row);
@@ -184,7 +188,12 @@ Place& Engine::State::choose_place(const Sequence& s) {
 void Engine::State::start(Sequence& s) {
   s.started = Clock::now();
   Place& place = choose_place(s);
-  if (!place.cache) place.cache = std::make_unique<KvCache>(*parts.backend, cache_shape);
+  const int64_t first = s.n_prompt() + std::min(s.max_new, kFirstAnswerRoom);
+  if (!place.cache) {
+    place.cache = std::make_unique<KvCache>(*parts.backend, cache_shape, first);
+  } else {
+    place.cache->reserve(first);
+  }
   place.is_taken = true;
   s.place = &place;
   s.cached_tokens = place.cache->n_tokens();
@@ -207,6 +216,20 @@ void Engine::State::admit() {
       finish(*s, FinishReason::Error, Failure{e.code(), e.what()});
     }
   }
+}
+
+// Every decoding sequence has room for its next row; a prompt has had it from the start.
+void Engine::State::make_room() {
+  for (auto& s : running) {
+    const auto n = int64_t(s->tokens.size());
+    if (n <= s->place->cache->capacity()) continue;
+    try {
+      s->place->cache->reserve(n);
+    } catch (const Error& e) {
+      finish(*s, FinishReason::Error, Failure{e.code(), e.what()});
+    }
+  }
+  drop_finished();
 }
 
 void Engine::State::make_plan() {
@@ -370,6 +393,7 @@ std::span<const StepEvent> Engine::step() {
   st.events.clear();
   st.end_cancelled();
   st.admit();
+  st.make_room();
   st.make_plan();
   if (!st.plan.empty()) {
     Tensor logits;

@@ -29,16 +29,6 @@ LogitBias bias_from_text(std::string_view text) {
   return {.id = int32_t(whole_number(text.substr(0, equals), "--logit-bias")), .bias = float(bias)};
 }
 
-/// KV caches are allocated when sequences start; that they will fit is asked before the weights are read.
-void check_cache_memory(const Backend& backend, const KvCacheShape& shape, int64_t parallel) {
-  const auto have = uint64_t(std::max<int64_t>(backend.device().memory_bytes, 0));
-  const uint64_t need = uint64_t(kv_cache_bytes(shape)) * uint64_t(parallel);
-  if (have == 0 || need <= have) return;
-  fail(Code::OutOfMemory,
-       "keys and values of {} sequences of {} tokens need {} bytes, {} has {}; a smaller --ctx-size needs less",
-       parallel, shape.max_tokens, need, backend.device().name, have);
-}
-
 }  // namespace
 
 DType activation_dtype(const Options& options) {
@@ -106,9 +96,11 @@ OpenedEngine open_engine(const std::filesystem::path& folder, const Options& opt
                            {.dtype = activation_dtype(options),
                             .max_rows = std::max(chunk, engine_options.parallel),
                             .max_logit_rows = engine_options.parallel,
-                            .dequant_cache = {dequant_cache_mode(options), dequant_cache_limits(options)}});
-  check_cache_memory(*parts.backend, parts.model->kv_shape(engine_options.kv_dtype, engine_options.context, chunk),
-                     engine_options.parallel);
+                            .dequant_cache = {dequant_cache_mode(options), dequant_cache_limits(options)},
+                            .kv_plan = {.n_sequences = engine_options.parallel,
+                                        .max_tokens = engine_options.context,
+                                        .max_chunk = chunk,
+                                        .dtype = engine_options.kv_dtype}});
   opened.engine = std::make_unique<Engine>(std::move(parts), engine_options);
   opened.engine->set_load_ms(
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());

@@ -34,6 +34,7 @@ class HostMemoryBackend : public Backend {
   void download(void* host_data, const void* device_data, size_t bytes) override {
     std::memcpy(host_data, device_data, bytes);
   }
+  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void synchronize() override {}
   MemoryStats memory() const override { return {}; }
   void reset_peak() override {}

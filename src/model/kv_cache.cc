@@ -1,4 +1,4 @@
-// model: one allocation a sequence, cut into keys and values of each layer.
+// model: one allocation a layer, keys before values.
 #include "model/kv_cache.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kAlignment = 64;  // a cache line, so that no two layers share one
 
 /// Bytes of the keys (or the values) of one layer, rounded up to the alignment.
-uint64_t part_bytes(const KvLayerShape& layer, const KvCacheShape& shape) {
-  const uint64_t dims[] = {uint64_t(layer.n_kv_heads), uint64_t(kv_capacity(layer, shape)), uint64_t(layer.head_dim),
+uint64_t part_bytes(const KvLayerShape& layer, const KvCacheShape& shape, int64_t capacity) {
+  const uint64_t dims[] = {uint64_t(layer.n_kv_heads), uint64_t(capacity), uint64_t(layer.head_dim),
                            dtype_bytes(shape.dtype)};
   const std::optional<uint64_t> bytes = checked_product(dims);
   if (!bytes || *bytes > uint64_t(INT64_MAX) / 2) {
@@ -33,7 +33,7 @@ int64_t kv_capacity(const KvLayerShape& layer, const KvCacheShape& shape) {
 size_t kv_cache_bytes(const KvCacheShape& shape) {
   uint64_t total = 0;
   for (const KvLayerShape& layer : shape.layers) {
-    const uint64_t part = part_bytes(layer, shape);
+    const uint64_t part = part_bytes(layer, shape, kv_capacity(layer, shape));
     const std::optional<uint64_t> sum = checked_add(total, 2 * part);
     if (!sum || *sum > uint64_t(INT64_MAX)) {
       fail(Code::Unsupported, "KV cache of {} tokens: its size does not fit 63 bits", shape.max_tokens);
@@ -43,24 +43,59 @@ size_t kv_cache_bytes(const KvCacheShape& shape) {
   return size_t(total);
 }
 
-KvCache::KvCache(Backend& backend, const KvCacheShape& shape)
-    : memory_(backend.allocate(kv_cache_bytes(shape))), max_tokens_(shape.max_tokens), max_chunk_(shape.max_chunk) {
-  uint8_t* next = static_cast<uint8_t*>(memory_.data());
-  for (const KvLayerShape& layer : shape.layers) {
-    const uint64_t part = part_bytes(layer, shape);
-    views_.push_back({.dtype = shape.dtype, .k = next, .v = next + part, .capacity = kv_capacity(layer, shape)});
-    windows_.push_back(layer.window);
-    next += 2 * part;
+KvCache::KvCache(Backend& backend, const KvCacheShape& shape) : KvCache(backend, shape, shape.max_tokens) {}
+
+KvCache::KvCache(Backend& backend, const KvCacheShape& shape, int64_t n_tokens)
+    : backend_(&backend), shape_(shape), layers_(shape.layers.size()) {
+  kv_cache_bytes(shape_);  // the sizes of all that may come fit
+  for (Layer& layer : layers_) layer.view.dtype = shape_.dtype;
+  reserve(n_tokens);
+}
+
+void KvCache::reserve(int64_t n) {
+  LOFT_CHECK_MSG(n <= shape_.max_tokens, "{} tokens, at most {}", n, shape_.max_tokens);
+  if (n <= capacity_) return;
+  const int64_t wanted = std::min(std::max(n, 2 * capacity_), shape_.max_tokens);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const int64_t capacity = std::min(wanted, kv_capacity(shape_.layers[i], shape_));
+    if (capacity > layers_[i].view.capacity) grow(i, capacity);
   }
+  capacity_ = wanted;
+}
+
+void KvCache::grow(size_t i, int64_t capacity) {
+  const KvLayerShape& shape = shape_.layers[i];
+  Layer& layer = layers_[i];
+  const uint64_t part = part_bytes(shape, shape_, capacity);
+  Layer next{.memory = backend_->allocate(size_t(2 * part)), .view = layer.view};
+  next.view.k = next.memory.data();
+  next.view.v = static_cast<uint8_t*>(next.view.k) + part;
+  next.view.capacity = capacity;
+  // A ring that can still grow has not wrapped: position p lies in row p.
+  const size_t row = size_t(shape.head_dim) * dtype_bytes(shape_.dtype);
+  const size_t held = size_t(std::min(n_tokens_, layer.view.capacity)) * row;
+  const auto copy_heads = [&](void* to, const void* from) {
+    for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
+      backend_->copy(static_cast<uint8_t*>(to) + size_t(h * capacity) * row,
+                     static_cast<const uint8_t*>(from) + size_t(h * layer.view.capacity) * row, held);
+    }
+  };
+  if (held > 0) {
+    copy_heads(next.view.k, layer.view.k);
+    copy_heads(next.view.v, layer.view.v);
+    backend_->synchronize();  // the old memory goes
+  }
+  layer = std::move(next);
 }
 
 bool KvCache::can_truncate(int64_t n) const {
   if (n < 0 || n > n_tokens_) return false;
   if (n == 0) return true;  // the first row sees none before it
-  for (size_t i = 0; i < views_.size(); ++i) {
-    if (windows_[i] == 0) continue;
-    const int64_t oldest_kept = std::max<int64_t>(0, n_tokens_ - views_[i].capacity);
-    const int64_t oldest_seen = std::max<int64_t>(0, n - windows_[i] + 1);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const int64_t window = shape_.layers[i].window;
+    if (window == 0) continue;
+    const int64_t oldest_kept = std::max<int64_t>(0, n_tokens_ - layers_[i].view.capacity);
+    const int64_t oldest_seen = std::max<int64_t>(0, n - window + 1);
     if (oldest_seen < oldest_kept) return false;
   }
   return true;

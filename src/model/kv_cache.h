@@ -1,5 +1,6 @@
-// model: keys and values of one sequence, all layers. Full layers hold max_tokens rows; sliding layers hold a ring of
-// window + chunk - 1 rows, so that every position that a chunk of rows can see is still there.
+// model: keys and values of one sequence, all layers. Full layers hold up to max_tokens rows; sliding layers hold a
+// ring of window + chunk - 1 rows, so that every position that a chunk of rows can see is still there. Memory is taken
+// for the positions asked for and grows between passes: a short answer under a long context touches little.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -22,7 +23,7 @@ struct KvCacheShape {
   int64_t max_chunk = 1;   // most rows of one sequence in one forward pass
 };
 
-/// Positions that a layer keeps.
+/// Positions that a layer keeps when the cache holds max_tokens.
 int64_t kv_capacity(const KvLayerShape& layer, const KvCacheShape& shape);
 
 /// Bytes of one sequence's cache. Error: Unsupported when the size does not fit 63 bits.
@@ -30,12 +31,18 @@ size_t kv_cache_bytes(const KvCacheShape& shape);
 
 class KvCache {
  public:
+  /// With memory for all of shape.max_tokens.
   KvCache(Backend& backend, const KvCacheShape& shape);
-  KvView layer(int i) const { return views_[size_t(i)]; }
-  int n_layers() const { return int(views_.size()); }
+  /// With memory for the first n_tokens.
+  KvCache(Backend& backend, const KvCacheShape& shape, int64_t n_tokens);
+  KvView layer(int i) const { return layers_[size_t(i)].view; }
+  int n_layers() const { return int(layers_.size()); }
   int64_t n_tokens() const { return n_tokens_; }
-  int64_t max_tokens() const { return max_tokens_; }
-  int64_t max_chunk() const { return max_chunk_; }
+  int64_t capacity() const { return capacity_; }  ///< tokens that there is memory for
+  int64_t max_chunk() const { return shape_.max_chunk; }
+  /// Makes room for n tokens, at most max_tokens: to at least twice the room so far, and what is held is copied. One
+  /// layer after the other, so that only one is there twice. Error: OutOfMemory; what is held stays whole.
+  void reserve(int64_t n);
   void advance(int64_t n) { n_tokens_ += n; }
   void clear() { n_tokens_ = 0; }
   /// True when the first n tokens can be kept and the rest forgotten: no ring has lost a position that row n would see.
@@ -43,12 +50,17 @@ class KvCache {
   void truncate(int64_t n);
 
  private:
-  Buffer memory_;
-  std::vector<KvView> views_;
-  std::vector<int64_t> windows_;
+  struct Layer {
+    Buffer memory;
+    KvView view;
+  };
+  void grow(size_t i, int64_t capacity);
+
+  Backend* backend_;
+  KvCacheShape shape_;
+  std::vector<Layer> layers_;
   int64_t n_tokens_ = 0;
-  int64_t max_tokens_ = 0;
-  int64_t max_chunk_ = 1;
+  int64_t capacity_ = 0;
 };
 
 }  // namespace loft

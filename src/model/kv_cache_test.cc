@@ -36,6 +36,38 @@ TEST(KvCache, ASizeBeyondMemoryAddressesIsAnError) {
   EXPECT_THROW(kv_cache_bytes(shape), Error);
 }
 
+// Seen to fail without the copy in grow, and with heads copied at the new capacity's stride.
+TEST(KvCache, GrowthKeepsEveryRowOfEveryHeadInItsPlace) {
+  const std::unique_ptr<Backend> backend = open_cpu_backend({});
+  KvCache cache(*backend, shape_of(100, 8), 5);
+  EXPECT_EQ(cache.capacity(), 5);
+  const auto row_of = [&](int layer, bool is_v, int64_t head, int64_t position) {
+    const KvView view = cache.layer(layer);
+    return static_cast<uint16_t*>(is_v ? view.v : view.k) + (head * view.capacity + position) * 4;
+  };
+  const auto each_row = [&](auto&& visit) {
+    for (int layer = 0; layer < 2; ++layer) {
+      for (int64_t at = 0; at < 20; ++at) {
+        visit(row_of(layer, at >= 10, at % 2, at % 10 / 2), uint16_t(1000 * layer + at));
+      }
+    }
+  };
+  each_row([](uint16_t* row, uint16_t value) { std::fill(row, row + 4, value); });
+  cache.advance(5);
+  const int64_t steps[] = {6, 11, 100}, capacities[] = {10, 20, 100}, ring[] = {10, 20, 23};
+  for (int i = 0; i < 3; ++i) {
+    cache.reserve(steps[i]);
+    EXPECT_EQ(cache.capacity(), capacities[i]);
+    EXPECT_EQ(cache.layer(0).capacity, capacities[i]);
+    EXPECT_EQ(cache.layer(1).capacity, ring[i]);
+    each_row([](uint16_t* row, uint16_t value) {
+      for (int j = 0; j < 4; ++j) EXPECT_EQ(row[j], value);
+    });
+  }
+  const size_t full = backend->memory().active_bytes;
+  EXPECT_EQ(full, kv_cache_bytes(shape_of(100, 8))) << "the old memory is given back";
+}
+
 // Seen to fail without the case of none kept in can_truncate: a place whose ring had wrapped could take no new prompt.
 TEST(KvCache, AWrappedRingCanAlwaysBeEmptied) {
   const std::unique_ptr<Backend> backend = open_cpu_backend({});

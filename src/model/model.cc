@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "backend/device_info.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "model/arch_list.h"
@@ -18,14 +19,18 @@ void check_memory(const std::filesystem::path& folder, const ModelConfig& config
                   const Backend& backend, const ModelOptions& options) {
   const uint64_t have = uint64_t(std::max<int64_t>(backend.device().memory_bytes, 0));
   const uint64_t activations = scratch_bytes(config, options);
-  const uint64_t need = checkpoint.weight_bytes() + activations;
+  const KvPlan& kv = options.kv_plan;
+  const uint64_t kv_dims[] = {
+      kv.n_sequences > 0 ? kv_cache_bytes(kv_shape_of(config, kv.dtype, kv.max_tokens, kv.max_chunk)) : 0,
+      uint64_t(kv.n_sequences)};
+  const uint64_t kv_bytes = checked_product(kv_dims).value_or(uint64_t(INT64_MAX));
+  const uint64_t need = checkpoint.weight_bytes() + activations + kv_bytes;
   if (have == 0 || need <= have) return;
   fail(Code::OutOfMemory,
-       "{}: needs {} bytes ({} of weights, {} of activations for {} rows and {} logit rows), {} has {} bytes; fewer "
-       "rows "
-       "a pass need less",
+       "{}: needs {} bytes ({} of weights, {} of activations for {} rows and {} logit rows, {} of keys and values of "
+       "{} sequences of {} tokens), {} has {} bytes; a smaller --ctx-size or --prefill-chunk needs less",
        folder.string(), need, checkpoint.weight_bytes(), activations, options.max_rows, options.max_logit_rows,
-       backend.device().name, have);
+       kv_bytes, kv.n_sequences, kv.max_tokens, backend.device().name, have);
 }
 
 }  // namespace

@@ -27,11 +27,21 @@ struct Batch {
   std::span<const int32_t> logit_rows;       // rows whose logits are wanted, ascending; lm_head runs on these only
 };
 
+/// Caches of n_sequences sequences; 0: none are planned.
+struct KvPlan {
+  int64_t n_sequences = 0;
+  int64_t max_tokens = 1;
+  int64_t max_chunk = 1;
+  DType dtype = DType::F16;
+};
+
 struct ModelOptions {
   DType dtype = DType::F32;       // activations and logits
   int64_t max_rows = 2048;        // most rows of one forward pass
   int64_t max_logit_rows = 2048;  // most logit rows of one forward pass
   DequantCacheOptions dequant_cache{};
+  // The keys and values that will be allocated for it later; only asked whether they fit beside the weights.
+  KvPlan kv_plan = {};
 };
 
 /// const once loaded but for its scratch: one forward at a time.

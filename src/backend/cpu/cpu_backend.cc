@@ -44,6 +44,9 @@ class CpuBackend : public Backend {
   void download(void* host_data, const void* device_data, size_t bytes) override {
     copy(host_data, device_data, bytes);
   }
+  void copy(void* to, const void* from, size_t bytes) override {
+    if (bytes) std::memcpy(to, from, bytes);
+  }
   void synchronize() override {}
   MemoryStats memory() const override { return heap_.stats(); }
   void reset_peak() override { heap_.reset_peak(); }
@@ -72,10 +75,6 @@ class CpuBackend : public Backend {
   void run_qmm(const QmmArgs& args) override { cpu_run_qmm(pool_, panels_, args); }
 
  private:
-  static void copy(void* to, const void* from, size_t bytes) {
-    if (bytes) std::memcpy(to, from, bytes);
-  }
-
   DeviceInfo device_;
   QmmPolicy policy_;
   CpuHeap heap_;
