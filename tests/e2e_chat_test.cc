@@ -19,7 +19,6 @@ namespace {
 
 using scripted::TemporaryFolder;
 using testing::HasSubstr;
-using testing::Not;
 
 /// A program at a pseudo-terminal.
 class Terminal {
@@ -43,18 +42,21 @@ class Terminal {
 
   void type(const std::string& text) { ASSERT_EQ(write(terminal_, text.data(), text.size()), ssize_t(text.size())); }
 
-  /// Reads until the text since the last call holds `wanted`, at most 60 s; returns that text.
+  /// Reads until the text since the last call holds `wanted`, at most 20 s; returns that text up to its end.
   std::string read_until(const std::string& wanted) {
-    std::string text;
-    while (text.find(wanted) == std::string::npos) {
+    size_t at = std::string::npos;
+    while ((at = unread_.find(wanted)) == std::string::npos) {
       pollfd p{terminal_, POLLIN, 0};
-      if (poll(&p, 1, 60000) <= 0) break;
+      if (poll(&p, 1, 20000) <= 0) break;
       char buffer[4096];
       const ssize_t n = read(terminal_, buffer, sizeof(buffer));
       if (n <= 0) break;  // the program has left the terminal
-      text.append(buffer, size_t(n));
+      unread_.append(buffer, size_t(n));
     }
-    EXPECT_THAT(text, HasSubstr(wanted));
+    EXPECT_NE(at, std::string::npos) << "wanted: " << wanted << "\nfound the end of: "
+                                     << unread_.substr(unread_.size() - std::min<size_t>(unread_.size(), 200));
+    const std::string text = unread_.substr(0, at == std::string::npos ? at : at + wanted.size());
+    unread_.erase(0, text.size());
     return text;
   }
 
@@ -71,6 +73,7 @@ class Terminal {
 
  private:
   int terminal_ = -1;
+  std::string unread_;
   pid_t child_ = -1;
 };
 
