@@ -73,7 +73,6 @@ Passes run_passes(const std::filesystem::path& folder, const Setting& setting, i
   return out;
 }
 
-/// Seen to fail with q, k and v counted apart, and with the plan left out of make_linear_workspace (auto then inserts).
 TEST(QmmCounters, ARealPassCountsWhatTheSimulationCounts) {
   TempFolder temp;
   SynthRequest request = tiny_request(tiny_llama());

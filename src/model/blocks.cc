@@ -90,8 +90,8 @@ Step begin_step(Backend& backend, Scratch& scratch, const Batch& batch, const Mo
     const int64_t past = s.cache->n_tokens();
     LOFT_CHECK_MSG(s.first_row == next_row && s.n_rows >= 1 && past + s.n_rows <= s.cache->capacity() &&
                        s.n_rows <= s.cache->max_chunk(),
-                   "rows {} + {} after {} of {} tokens, chunks of {}", s.first_row, s.n_rows, past,
-                   s.cache->capacity(), s.cache->max_chunk());
+                   "rows {} + {} after {} of {} tokens, chunks of {}", s.first_row, s.n_rows, past, s.cache->capacity(),
+                   s.cache->max_chunk());
     scratch.segments.push_back({.kv = {}, .first_row = s.first_row, .n_rows = s.n_rows, .n_past = past});
     for (int64_t i = 0; i < s.n_rows; ++i) scratch.host_positions[size_t(next_row++)] = int32_t(past + i);
   }

@@ -23,7 +23,7 @@ DequantKey key_of(uint64_t id) {
   return {.weight_id = id, .bits = 4, .group = 64, .dtype = DType::F16};
 }
 
-/// Seen to fail (8 decodes) with the wait for in_flight_ left out of acquire.
+/// Seen to fail with the wait for in_flight_ left out of acquire.
 TEST(DequantCache, ThreadsThatMissOneKeyDecodeOnce) {
   const std::unique_ptr<Backend> backend = open_cpu_backend({});
   DequantCache cache(*backend, DequantCacheMode::Lru, {});

@@ -73,8 +73,7 @@ DequantCacheStats bypasses(uint64_t n) {
   return {.bypasses = n};
 }
 
-/// Seen to fail with the route of the first row of cpu/qmm_table.cc made DequantGemm: misses 1, inserts 1, entries 1,
-/// bypasses 0; the forced and the f16 case still pass.
+/// Seen to fail with the route of the first row of cpu/qmm_table.cc made DequantGemm.
 TEST(QmmDequantCache, AboveTheCeilingOneBypassIsCountedAndNothingElseMoves) {
   if (!has_fused_row()) GTEST_SKIP() << "no fused row on this CPU, so no ceiling";
   for (const auto& [shape, max_m] : {std::pair(Shape{256, 4096, 4096}, 128), std::pair(Shape{64, 1024, 1024}, 32)}) {
@@ -98,7 +97,6 @@ TEST(QmmDequantCache, TheForcedFusedKernelMovesNothing) {
   EXPECT_EQ(p.cache(), DequantCacheStats{});
 }
 
-/// Seen to fail with dense_rows of linear.cc returning before the look-up.
 TEST(QmmDequantCache, DequantGemmMissesOnceAndThenHits) {
   Product p({128, 1024, 1024}, DType::F16, dequant_from(1));
   const std::vector<uint8_t> first = p.run();
@@ -123,9 +121,7 @@ TEST(QmmDequantCache, SwitchedOffItStillCountsBypasses) {
   }
 }
 
-/// Miss, hit, bypass, above the ceiling and the whole matrix in a temporary run over one partition of n. Seen to fail
-/// with f32 dense rows handed to the library in place (another stride: another order of sums at some shapes) and with
-/// the dense copy rounded to f16 for bf16.
+/// Miss, hit, bypass, above the ceiling and the whole matrix in a temporary run over one partition of n.
 TEST(QmmDequantCache, TheBytesDoNotDependOnWhereTheDenseRowsAre) {
   for (DType dtype : {DType::F32, DType::F16, DType::BF16}) {
     const Shape shape{70, 1000, 704};
@@ -150,7 +146,6 @@ TEST(QmmDequantCache, TheBytesDoNotDependOnWhereTheDenseRowsAre) {
   }
 }
 
-/// Seen to fail with the temporary kept in the workspace.
 TEST(QmmDequantCache, TheWholeMatrixIsFreedAfterTheProduct) {
   QmmPolicy policy = dequant_from(1);
   policy.panel_bytes = 0;

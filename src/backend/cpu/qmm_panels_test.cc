@@ -96,8 +96,6 @@ constexpr std::array<int64_t, 6> kN = {1, 15, 16, 17, 129, 260};
 constexpr std::array<int64_t, 4> kK = {128, 384, 640, 1152};
 constexpr std::array<int64_t, 5> kM = {1, 2, 17, 33, 100};
 
-/// Seen to fail with `first + 1` in fill_panel, with the tile of another type than f32 at the panel's start, and
-/// with one row less in the last panel (NaN stays).
 TEST(CpuPanels, EveryFormatIsRightAtAwkwardShapes) {
   uint32_t seed = 0;
   std::vector<QuantFormat> formats = {{QuantKind::Mxfp4, 4, 32}, {QuantKind::Mxfp8, 8, 32}, {QuantKind::Nvfp4, 4, 16}};
@@ -127,8 +125,7 @@ TEST(CpuPanels, EveryFormatIsRightAtAwkwardShapes) {
   }
 }
 
-/// Decoded into panels, from a dense copy, at any number of threads: one partition, one order of sums. Seen to fail
-/// with units of 16 outputs for rows with panels in cpu_qmm.cc (panels then begin where a thread begins).
+/// Decoded into panels, from a dense copy, at any number of threads: one partition, one order of sums.
 TEST(CpuPanels, BytesDependNeitherOnThreadsNorOnWhereTheWeightComesFrom) {
   for (const QuantFormat& format : {QuantFormat{QuantKind::Affine, 4, 64}, QuantFormat{QuantKind::Mxfp4, 4, 32}}) {
     const TestWeight w = testing::make_test_weight({.format = format, .n = 777, .k = 640, .seed = 3});

@@ -96,12 +96,11 @@ MRange range_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const 
   return {std::max({fused_from, policy.fused_max_m.value_or(1), policy.dequant_m_threshold.value_or(1)}), INT_MAX};
 }
 
-// The crossover where no fused row serves. One Zen 4 thread, mxfp4, n = k = 4096, loft_backend_bench, GF/s of the f32
-// row and of the panels (oneDNN held to the same instruction set): AVX-512 98 and 74 at 128 rows, equal from 512 on;
-// AVX2 53 and 28 at 32 rows, 50 and 69 at 128.
-MRange range_dequant(const QmmSpec&, const DeviceInfo& device, const QmmPolicy& policy) {
-  if (policy.dequant_m_threshold) return {*policy.dequant_m_threshold, INT_MAX};
-  return (device.isa & kIsaAvx512) ? MRange{1, 0} : MRange{128, INT_MAX};
+// Only when asked for: the library sums in its own order, so a row of x would not keep its bytes at every m. Without a
+// fused row it would win on AVX2 from about 128 rows (one Zen 4 thread, mxfp4, n = k = 4096, GF/s of the f32 row and of
+// the panels with oneDNN held to AVX2: 53 and 28 at 32 rows, 50 and 69 at 128); on AVX-512 it ties from 512 on.
+MRange range_dequant(const QmmSpec&, const DeviceInfo&, const QmmPolicy& policy) {
+  return policy.dequant_m_threshold ? MRange{*policy.dequant_m_threshold, INT_MAX} : MRange{1, 0};
 }
 
 template <const CpuQmmEntry& entry>
