@@ -1,4 +1,4 @@
-// engine: a logit trace as a file: the published TSV (docs/measuring.md). What enters: bytes, by loft or by the
+// engine: a logit trace as a file: the published TSV. What enters: bytes, by loft or by the
 // published tool. What leaves: rows and metadata, or an Error with file:line.
 #pragma once
 #include <cstdint>
