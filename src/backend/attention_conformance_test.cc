@@ -7,7 +7,6 @@ namespace {
 
 using conformance::DeviceTensor;
 using conformance::expect_close;
-using conformance::Machine;
 
 constexpr DType kFloats[] = {DType::F32, DType::F16, DType::BF16};
 
@@ -149,14 +148,7 @@ std::vector<float> run_in_chunks(Backend& backend, const Layer& layer, const Seq
   return out;
 }
 
-class AttentionConformance : public testing::TestWithParam<Machine> {
- protected:
-  void SetUp() override { backend_ = open_backend(GetParam().device, GetParam().options); }
-  Backend& backend() { return *backend_; }
-
- private:
-  std::unique_ptr<Backend> backend_;
-};
+class AttentionConformance : public conformance::MachineTest {};
 
 INSTANTIATE_TEST_SUITE_P(Each, AttentionConformance, testing::ValuesIn(conformance::machines()),
                          [](const auto& param) { return param.param.name; });

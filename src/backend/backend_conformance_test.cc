@@ -7,19 +7,11 @@ namespace {
 
 using conformance::DeviceTensor;
 using conformance::expect_close;
-using conformance::Machine;
 
 constexpr DType kFloats[] = {DType::F32, DType::F16, DType::BF16};
 constexpr int64_t kWidths[] = {1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 576};
 
-class Conformance : public testing::TestWithParam<Machine> {
- protected:
-  void SetUp() override { backend_ = open_backend(GetParam().device, GetParam().options); }
-  Backend& backend() { return *backend_; }
-
- private:
-  std::unique_ptr<Backend> backend_;
-};
+class Conformance : public conformance::MachineTest {};
 
 INSTANTIATE_TEST_SUITE_P(Each, Conformance, testing::ValuesIn(conformance::machines()),
                          [](const auto& param) { return param.param.name; });

@@ -153,4 +153,14 @@ inline std::vector<Machine> machines() {
   return all;
 }
 
+/// A test that runs once on every machine, with that machine's backend open.
+class MachineTest : public testing::TestWithParam<Machine> {
+ protected:
+  void SetUp() override { backend_ = open_backend(GetParam().device, GetParam().options); }
+  Backend& backend() { return *backend_; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
 }  // namespace loft::conformance

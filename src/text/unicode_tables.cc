@@ -1,5 +1,5 @@
 // clang-format off
-// text: Unicode data as `tokenizers` has it, written by tools/make_unicode_tables; do not edit.
+// text: Unicode data as `tokenizers` has it, written by tools/make_unicode_tables; do not edit. Long because generated.
 #include "text/unicode_tables.h"
 
 namespace loft {
