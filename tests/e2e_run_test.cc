@@ -92,6 +92,12 @@ TEST(E2eRun, TheJsonObjectHasItsKeys) {
   for (const char* key : {"active_bytes", "peak_bytes", "cache_bytes", "mapped_bytes"}) {
     EXPECT_TRUE(j["memory"][key].is_number_unsigned()) << key;
   }
+  for (const char* phase : {"load", "prefill", "decode"}) {
+    for (const char* key : {"active_bytes", "peak_bytes", "cache_bytes", "outside_bytes"}) {
+      EXPECT_TRUE(j["memory"]["phases"][phase][key].is_number_unsigned()) << phase << " " << key;
+    }
+  }
+  EXPECT_GT(j["memory"]["file_bytes"], 0);
   for (const char* key : {"routes", "cache", "kernels"}) EXPECT_TRUE(j["qmm"][key].is_object()) << key;
   for (const char* key : {"panel_high_water_bytes", "gemm_fallbacks"}) EXPECT_TRUE(j["qmm"][key].is_number()) << key;
   EXPECT_EQ(j["seed"], 7);
@@ -275,6 +281,14 @@ TEST(E2eInspect, TellsShapeFormatsAndThePlan) {
   EXPECT_EQ(j["kv_bytes_per_token"], 2 * 2 * 2 * 16 * 2);
   EXPECT_EQ(j["plan"]["kv_bytes"], 2 * 128 * 256);
   EXPECT_EQ(j["plan"]["fits"], true);
+  EXPECT_GT(j["plan"]["activation_bytes"], 0);
+  const Json shorter = json_of(loft_program(
+      {"inspect", tiny_model().string(), "--json", "-c", "128", "--parallel", "2", "--prefill-chunk", "8"}))["plan"];
+  EXPECT_LT(shorter["activation_bytes"], j["plan"]["activation_bytes"]);
+  const Json limited =
+      json_of(loft_program({"inspect", tiny_model().string(), "--json", "-c", "128", "--memory-limit", "4k"}))["plan"];
+  EXPECT_EQ(limited["fits"], false);
+  EXPECT_EQ(limited["available_bytes"], 4096);
 }
 
 TEST(E2eSynth, WritesACheckpointOnceAndRefusesWhatItCannot) {

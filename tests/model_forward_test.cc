@@ -157,7 +157,8 @@ TEST(Forward, TooLittleMemoryIsSaidBeforeWeightsAreRead) {
   };
   // More rows than this machine's memory holds, then more than a limit allows.
   EXPECT_THAT(message_of(0, int64_t(1) << 34), AllOf(HasSubstr("needs "), HasSubstr(" of weights"), HasSubstr("has ")));
-  EXPECT_THAT(message_of(1 << 20, 4096), AllOf(HasSubstr("need "), HasSubstr("have ")));
+  EXPECT_THAT(message_of(1 << 20, 4096),
+              AllOf(HasSubstr("needs "), HasSubstr("has 1048576 bytes by the memory limit")));
 }
 
 }  // namespace

@@ -84,8 +84,6 @@ std::string closing_line(const AnswerResult& result) {
 std::string answer_json(const AnswerFacts& facts, const AnswerResult& result, Engine& engine) {
   const Finish& f = result.finish;
   const EngineStats& stats = engine.stats();
-  const MemoryStats memory = engine.backend().memory();
-  const size_t peak = std::max({stats.load.peak_bytes, stats.prefill.peak_bytes, stats.decode.peak_bytes});
   OrderedJson out = {
       {"schema", "loft.run/1"},
       {"model", facts.model},
@@ -101,11 +99,7 @@ std::string answer_json(const AnswerFacts& facts, const AnswerResult& result, En
         {"decode_ms", rounded(f.timings.decode_ms)},
         {"prefill_tok_s", rounded(f.timings.prefill_tok_s())},
         {"decode_tok_s", rounded(f.timings.decode_tok_s())}}},
-      {"memory",
-       {{"active_bytes", memory.active_bytes},
-        {"peak_bytes", peak},
-        {"cache_bytes", memory.cache_bytes},
-        {"mapped_bytes", read_process_memory().mapped_bytes}}},
+      {"memory", memory_json(stats, engine.backend().memory())},
       {"qmm", qmm_stats_json(engine.qmm_stats())},
       {"seed", facts.seed},
   };

@@ -6,40 +6,48 @@
 #include "apps/apps.h"
 #include "apps/model_path.h"
 #include "apps/output.h"
-#include "backend/cpu/cpu_info.h"
 #include "core/json.h"
 #include "engine/open_engine.h"
+#include "model/arch_list.h"
+#include "model/memory_plan.h"
 #include "model/summary.h"
 
 namespace loft {
 namespace {
 
-/// Bytes for weights and the keys and values of all sequences; activations come on top.
-struct MemoryPlan {
-  int64_t context = 0;
-  int64_t parallel = 1;
-  DType kv_dtype = DType::F16;
-  uint64_t weight_bytes = 0;
-  uint64_t kv_bytes = 0;
-  uint64_t available_bytes = 0;  // 0: unknown
-  uint64_t total_bytes() const { return weight_bytes + kv_bytes; }
-  bool fits() const { return available_bytes == 0 || total_bytes() <= available_bytes; }
+struct Inspected {
+  ModelSummary summary;
+  ModelOptions options;
+  MemoryPlan plan;
 };
 
-MemoryPlan plan_memory(const ModelSummary& summary, const Options& o) {
-  MemoryPlan plan;
-  plan.context = choose_context(int64_t(o.ctx_size.value_or(0)), summary.config);
-  plan.parallel = int64_t(o.parallel.value_or(1));
-  plan.kv_dtype = kv_dtype(o);
-  plan.weight_bytes = summary.weight_bytes;
-  // The summary counts f16 keys and values.
-  const uint64_t a_sequence = summary.kv_bytes_per_token * uint64_t(plan.context) + summary.kv_bytes_windows;
-  plan.kv_bytes = a_sequence / 2 * dtype_bytes(plan.kv_dtype) * uint64_t(plan.parallel);
-  plan.available_bytes = usable_memory(read_text_of_system());
-  return plan;
+Inspected inspect(const std::filesystem::path& folder, const Options& o) {
+  const ModelConfig config = read_config(folder);
+  const ArchRow* arch = find_arch(config.model_type);
+  LOFT_CHECK(arch);
+  const Checkpoint checkpoint(folder, config, arch->modules(config));
+  const ModelOptions options = model_options(o, config, 1);
+  const std::unique_ptr<Backend> backend = backend_from_options(o);
+  return {summarize(config, checkpoint), options, plan_memory(config, checkpoint, *backend, options)};
 }
 
-OrderedJson to_json(const std::string& model, const ModelSummary& s, const MemoryPlan& plan) {
+OrderedJson plan_json(const MemoryPlan& plan, const ModelOptions& options) {
+  return {{"ctx_size", options.kv_plan.max_tokens},
+          {"parallel", options.kv_plan.n_sequences},
+          {"kv_dtype", dtype_name(options.kv_plan.dtype)},
+          {"rows", options.max_rows},
+          {"weight_bytes", plan.weight_bytes},
+          {"kv_bytes", plan.kv_bytes},
+          {"activation_bytes", plan.activation_bytes},
+          {"workspace_bytes", plan.workspace_bytes},
+          {"total_bytes", plan.total_bytes()},
+          {"available_bytes", plan.have_bytes},
+          {"limited", plan.is_limited},
+          {"fits", plan.fits()}};
+}
+
+OrderedJson to_json(const std::string& model, const Inspected& inspected) {
+  const ModelSummary& s = inspected.summary;
   OrderedJson formats = OrderedJson::array();
   for (const FormatCount& f : s.formats) {
     formats.push_back(
@@ -59,15 +67,7 @@ OrderedJson to_json(const std::string& model, const ModelSummary& s, const Memor
           {"tied", s.is_tied},
           {"kv_bytes_per_token", s.kv_bytes_per_token},
           {"kv_bytes_windows", s.kv_bytes_windows},
-          {"plan",
-           {{"ctx_size", plan.context},
-            {"parallel", plan.parallel},
-            {"kv_dtype", dtype_name(plan.kv_dtype)},
-            {"weight_bytes", plan.weight_bytes},
-            {"kv_bytes", plan.kv_bytes},
-            {"total_bytes", plan.total_bytes()},
-            {"available_bytes", plan.available_bytes},
-            {"fits", plan.fits()}}},
+          {"plan", plan_json(inspected.plan, inspected.options)},
           {"notes", s.notes}};
 }
 
@@ -82,20 +82,25 @@ int run_inspect(const ParsedArgs& args) {
   const std::vector<std::string> environment = process_environment();
   const std::filesystem::path folder =
       resolve_model(args.positionals[0], {.models_dir = o.models_dir, .environment = environment});
-  const ModelSummary summary = summarize_checkpoint(folder);
-  const MemoryPlan plan = plan_memory(summary, o);
+  const Inspected found = inspect(folder, o);
   if (o.json) {
-    write_data(dump_json(to_json(args.positionals[0], summary, plan)) + "\n");
+    write_data(dump_json(to_json(args.positionals[0], found)) + "\n");
     return 0;
   }
+  const MemoryPlan& plan = found.plan;
+  const KvPlan& kv = found.options.kv_plan;
   std::string text;
-  for (const auto& [label, value] : summary_lines(summary)) text += fmt::format("{:<16} {}\n", label, value);
-  text += fmt::format("{:<16} {:.1f} MiB weights + {:.1f} MiB keys and values ({} x {} tokens, {}) = {:.1f} MiB, ",
-                      "memory plan", mib(plan.weight_bytes), mib(plan.kv_bytes), plan.parallel, plan.context,
-                      dtype_name(plan.kv_dtype), mib(plan.total_bytes()));
-  text += plan.available_bytes == 0
-              ? "memory of this machine unknown\n"
-              : fmt::format("{} {:.1f} MiB\n", plan.fits() ? "fits in" : "does not fit in", mib(plan.available_bytes));
+  for (const auto& [label, value] : summary_lines(found.summary)) text += fmt::format("{:<16} {}\n", label, value);
+  text += fmt::format(
+      "{:<16} {:.1f} MiB weights + {:.1f} MiB activations of {} rows + {:.1f} MiB workspace + {:.1f} MiB keys and "
+      "values "
+      "({} x {} tokens, {}) = {:.1f} MiB, ",
+      "memory plan", mib(plan.weight_bytes), mib(plan.activation_bytes), found.options.max_rows,
+      mib(plan.workspace_bytes), mib(plan.kv_bytes), kv.n_sequences, kv.max_tokens, dtype_name(kv.dtype),
+      mib(plan.total_bytes()));
+  text += plan.have_bytes == 0 ? "memory of this machine unknown\n"
+                               : fmt::format("{} {:.1f} MiB{}\n", plan.fits() ? "fits in" : "does not fit in",
+                                             mib(plan.have_bytes), plan.is_limited ? " of the memory limit" : "");
   write_data(text);
   return 0;
 }

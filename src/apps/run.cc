@@ -99,7 +99,9 @@ int answer_once(const ParsedArgs& args, OpenedEngine& opened, std::vector<int32_
     writer.end_line();
   }
   if (!o.quiet) fmt::print(stderr, "{}\n", closing_line(result));
-  if (o.stats) fmt::print(stderr, "{}{}", describe(opened.engine->stats()), describe(opened.engine->qmm_stats()));
+  if (o.stats)
+    fmt::print(stderr, "{}{}", describe(opened.engine->stats(), opened.engine->backend().memory()),
+               describe(opened.engine->qmm_stats()));
   return result.signal != 0 ? signal_exit_status(result.signal) : 0;
 }
 

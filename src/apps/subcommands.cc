@@ -25,7 +25,9 @@ constexpr const char* kRunNotes =
     "cancelled), stop,\n"
     "usage {prompt_tokens, completion_tokens}, timings {load_ms, prefill_ms, decode_ms, prefill_tok_s, decode_tok_s}, "
     "memory\n"
-    "{active_bytes, peak_bytes, cache_bytes, mapped_bytes}, qmm, seed}; with --top-logprobs also logprobs [{id, token, "
+    "{active_bytes, peak_bytes, cache_bytes, mapped_bytes, file_bytes, plan, phases {load, prefill, decode}, process}, "
+    "qmm,\n"
+    "seed}; with --top-logprobs also logprobs [{id, token, "
     "logprob,\n"
     "top}], and with -n 0 next {top [{id, token, logit, logprob}]}.";
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/device_info.h"
+#include "backend/memory_pressure.h"
 #include "backend/qmm_kernel.h"
 #include "core/buffer.h"
 #include "core/tensor.h"
@@ -14,11 +15,13 @@
 
 namespace loft {
 
-/// active: handed out and not freed; peak: high-water of active since reset_peak; cache: freed, kept for reuse.
+/// Of one backend. Weights that stay in their mapped file are no part of active and peak.
 struct MemoryStats {
-  size_t active_bytes = 0;
-  size_t peak_bytes = 0;
-  size_t cache_bytes = 0;
+  size_t active_bytes = 0;  // handed out and not freed
+  size_t peak_bytes = 0;    // high water of active since reset_peak
+  size_t cache_bytes = 0;   // freed, kept for reuse
+  size_t file_bytes = 0;    // placed weights that a mapped file backs, resident or not
+  size_t limit_bytes = 0;   // of active, cache and file together; 0: none
 };
 
 /// Of the dequantize + GEMM rows, since the backend was opened.
@@ -90,8 +93,19 @@ class Backend {
   virtual void download(void* host_data, const void* device_data, size_t bytes) = 0;
   virtual void copy(void* to, const void* from, size_t bytes) = 0;  ///< within device memory, no overlap
   virtual void synchronize() = 0;
+  /// Weights of the host as device memory, read-only. A backend that reads host memory leaves them where the file is
+  /// mapped and counts them as file_bytes; others upload them.
+  virtual Buffer place(const void* host_data, size_t bytes) {
+    Buffer buffer = allocate(bytes);
+    upload(buffer.data(), host_data, bytes);
+    return buffer;
+  }
   virtual MemoryStats memory() const = 0;
   virtual void reset_peak() = 0;
+  /// Gives freed buffers that are kept for reuse back to the system.
+  virtual void free_cached() {}
+  /// Hooks that free what only speed needs; allocate() calls them before it fails.
+  MemoryPressure& pressure() { return pressure_; }
 
   /// y[i] = scale * table[ids[i]]. ids [m] I32 in [0, table.n); y [m, table.k].
   virtual void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) = 0;
@@ -115,6 +129,9 @@ class Backend {
   /// out [n, k] of `dtype`: the weight decoded in f32 and rounded once. What QmmPart::dense takes.
   virtual void dequantize(const QuantWeight& weight, DType dtype, void* out) = 0;
   virtual PanelStats panel_stats() const { return {}; }
+
+ private:
+  MemoryPressure pressure_;
 };
 
 }  // namespace loft

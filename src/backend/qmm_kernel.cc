@@ -1,4 +1,4 @@
-// backend: the names of routes and layouts. What enters: enumerators. What leaves: the words of logs, docs and tests.
+// backend: the names of routes and layouts, and what a weight says of its product.
 #include "backend/qmm_kernel.h"
 
 namespace loft {
@@ -17,6 +17,16 @@ const char* route_name(QmmRoute route) {
       return "DequantGemmAboveWmmaCeiling";
   }
   return "?";
+}
+
+QmmSpec qmm_spec(const QuantWeight& w, DType x_dtype) {
+  return {.format = w.format,
+          .x_dtype = x_dtype,
+          .scale_dtype = w.format.kind == QuantKind::Dense ? w.dense_dtype : w.scale_dtype,
+          .has_biases = w.biases != nullptr,
+          .transposed = true,
+          .n = w.n,
+          .k = w.k};
 }
 
 const char* layout_name(Layout layout) {

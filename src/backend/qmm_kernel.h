@@ -35,6 +35,9 @@ struct QmmSpec {
   int64_t n = 0, k = 0;          // outputs, inputs
   int batch_x = 1, batch_w = 1;  // 1 and 1 at load, and after folding a batch into m
 };
+/// The usual product over `w`, for x and y of x_dtype.
+QmmSpec qmm_spec(const QuantWeight& w, DType x_dtype);
+
 struct QmmProblem {
   QmmSpec spec;
   int64_t m = 1;  // rows of x (tokens)

@@ -61,10 +61,6 @@ size_t reusable_tokens(const Place& place, const Sequence& s) {
 /// Tokens of an answer that a cache has room for from the start; a longer one doubles the cache between two steps.
 constexpr int64_t kFirstAnswerRoom = 256;
 
-MemoryPhase grown(MemoryPhase phase, const MemoryStats& now) {
-  return {now.active_bytes, std::max(phase.peak_bytes, now.peak_bytes), now.cache_bytes};
-}
-
 }  // namespace
 
 const char* finish_reason_name(FinishReason reason) {
@@ -105,6 +101,7 @@ struct Engine::State {
   void make_room();
   void make_plan();
   bool forward(Tensor& logits);
+  void note_memory(bool is_prefill);
   void take_logits(Sequence& s, const Tensor& logits, int64_t i_row);
   void accept(Sequence& s, int32_t id, std::optional<RowLogprobs> logprobs);
 };
@@ -251,9 +248,17 @@ void Engine::State::make_plan() {
   }
 }
 
+// What was allocated since the step before (caches of new sequences, longer ones) belongs to this step's phase.
+void Engine::State::note_memory(bool is_prefill) {
+  const MemoryStats memory = parts.backend->memory();
+  MemoryPhase& phase = is_prefill ? stats.prefill : stats.decode;
+  phase = grown(phase, memory);
+  if (is_prefill) phase.outside_bytes = std::max(phase.outside_bytes, outside_bytes(read_process_memory(), memory));
+  parts.backend->reset_peak();
+}
+
 bool Engine::State::forward(Tensor& logits) {
   const auto begin = Clock::now();
-  parts.backend->reset_peak();
   try {
     logits = parts.model->forward({.tokens = batch_tokens, .sequences = batch_sequences, .logit_rows = logit_rows});
     parts.backend->synchronize();
@@ -264,7 +269,6 @@ bool Engine::State::forward(Tensor& logits) {
   stats.forward_ms += ms_between(begin, Clock::now());
   stats.n_steps += 1;
   stats.n_rows += batch_tokens.size();
-  const MemoryStats memory = parts.backend->memory();
   bool is_prefill = false;
   for (const PlannedRows& p : plan) {
     Sequence& s = *running[p.index];
@@ -273,8 +277,7 @@ bool Engine::State::forward(Tensor& logits) {
     is_prefill = is_prefill || !s.is_decoding;
     s.decode_steps += s.is_decoding ? 1 : 0;
   }
-  MemoryPhase& phase = is_prefill ? stats.prefill : stats.decode;
-  phase = grown(phase, memory);
+  note_memory(is_prefill);
   return true;
 }
 
@@ -352,7 +355,9 @@ Engine::Engine(EngineParts parts, const EngineOptions& options) : state_(std::ma
   }
   if (int64_t(st.banned.size()) == st.vocab_size)
     fail(Code::Corrupt, "no id of the model has a piece in the tokenizer");
-  st.stats.load = grown({}, st.parts.backend->memory());
+  const MemoryStats memory = st.parts.backend->memory();
+  st.stats.load = grown({.outside_bytes = outside_bytes(read_process_memory(), memory)}, memory);
+  st.parts.backend->reset_peak();
 }
 
 Engine::~Engine() = default;
@@ -451,10 +456,12 @@ QmmStats Engine::qmm_stats() const {
 }
 void Engine::clear_caches() {
   state_->parts.model->clear_caches();
+  state_->parts.backend->free_cached();
 }
 
-void Engine::set_load_ms(double load_ms) {
+void Engine::set_load(double load_ms, const MemoryPlan& plan) {
   state_->stats.load_ms = load_ms;
+  state_->stats.plan = plan;
 }
 const EngineStats& Engine::stats() const {
   return state_->stats;

@@ -67,9 +67,10 @@ class Engine {
   const EngineStats& stats() const;
   /// Products by route and kernel row since the engine was opened.
   QmmStats qmm_stats() const;
-  /// Frees the dequantized weights that the engine keeps for speed.
+  /// Frees the dequantized weights and the freed buffers that are kept for speed.
   void clear_caches();
-  void set_load_ms(double load_ms);
+  /// What loading took, for stats().
+  void set_load(double load_ms, const MemoryPlan& plan);
   std::span<const int32_t> stop_ids() const;
 
  private:

@@ -63,9 +63,21 @@ std::unique_ptr<Backend> backend_from_options(const Options& options) {
   all.cpu.threads = int(options.threads.value_or(0));
   all.cpu.isa = options.cpu_isa;
   all.cpu.memory_limit = size_t(options.memory_limit.value_or(0));
+  all.cpu.cache_limit = size_t(options.cache_limit);
   all.cpu.policy = qmm_policy(options, DeviceKind::Cpu);
   const std::string name = options.device == "auto" ? backend_rows().front().name : options.device;
   return open_backend(name, all);
+}
+
+ModelOptions model_options(const Options& options, const ModelConfig& config, int64_t default_parallel) {
+  const int64_t parallel = int64_t(options.parallel.value_or(uint64_t(default_parallel)));
+  const int64_t context = choose_context(int64_t(options.ctx_size.value_or(0)), config);
+  const int64_t chunk = std::min(int64_t(options.prefill_chunk), context);
+  return {.dtype = activation_dtype(options),
+          .max_rows = std::max(chunk, parallel),
+          .max_logit_rows = parallel,
+          .dequant_cache = {dequant_cache_mode(options), dequant_cache_limits(options)},
+          .kv_plan = {.n_sequences = parallel, .max_tokens = context, .max_chunk = chunk, .dtype = kv_dtype(options)}};
 }
 
 OpenedEngine open_engine(const std::filesystem::path& folder, const Options& options, int64_t default_parallel) {
@@ -76,11 +88,12 @@ OpenedEngine open_engine(const std::filesystem::path& folder, const Options& opt
   opened.sampling = sampling_from_options(options, default_sampling(generation));
   check_sampler_params(opened.sampling, config.vocab_size);
 
+  const ModelOptions for_model = model_options(options, config, default_parallel);
   EngineOptions engine_options;
-  engine_options.parallel = int64_t(options.parallel.value_or(uint64_t(default_parallel)));
+  engine_options.parallel = for_model.kv_plan.n_sequences;
   engine_options.prefill_chunk = int64_t(options.prefill_chunk);
-  engine_options.kv_dtype = kv_dtype(options);
-  engine_options.context = choose_context(int64_t(options.ctx_size.value_or(0)), config);
+  engine_options.kv_dtype = for_model.kv_plan.dtype;
+  engine_options.context = for_model.kv_plan.max_tokens;
   EngineParts parts;
   parts.backend = backend_from_options(options);
   parts.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(folder));
@@ -91,19 +104,11 @@ OpenedEngine open_engine(const std::filesystem::path& folder, const Options& opt
                                                .generation_eos = generation.eos_token_ids,
                                                .added = added},
                                               config.vocab_size);
-  const int64_t chunk = std::min(engine_options.prefill_chunk, engine_options.context);
-  parts.model = load_model(folder, *parts.backend,
-                           {.dtype = activation_dtype(options),
-                            .max_rows = std::max(chunk, engine_options.parallel),
-                            .max_logit_rows = engine_options.parallel,
-                            .dequant_cache = {dequant_cache_mode(options), dequant_cache_limits(options)},
-                            .kv_plan = {.n_sequences = engine_options.parallel,
-                                        .max_tokens = engine_options.context,
-                                        .max_chunk = chunk,
-                                        .dtype = engine_options.kv_dtype}});
+  MemoryPlan plan;
+  parts.model = load_model(folder, *parts.backend, for_model, &plan);
   opened.engine = std::make_unique<Engine>(std::move(parts), engine_options);
-  opened.engine->set_load_ms(
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  opened.engine->set_load(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
+                          plan);
   return opened;
 }
 

@@ -18,6 +18,9 @@ struct OpenedEngine {
 /// The backend that the options name. Errors: Unsupported, BadRequest.
 std::unique_ptr<Backend> backend_from_options(const Options& options);
 
+/// How the options want a model loaded: rows of a pass, types, caches. Errors: BadRequest as of choose_context.
+ModelOptions model_options(const Options& options, const ModelConfig& config, int64_t default_parallel);
+
 /// Loads the checkpoint. default_parallel: sequences at once where the option parallel is unset. Errors: those of
 /// loading; OutOfMemory (need and have) when weights and the caches of all sequences do not fit.
 OpenedEngine open_engine(const std::filesystem::path& folder, const Options& options, int64_t default_parallel);

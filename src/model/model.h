@@ -59,8 +59,11 @@ class Model {
   virtual void clear_caches() {}
 };
 
-/// Opens a checkpoint folder. Errors: NotFound, Corrupt, Unsupported (names the file, what was found, what was wanted),
-/// OutOfMemory before weights are read.
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, Backend& backend, const ModelOptions& options);
+struct MemoryPlan;  // model/memory_plan.h
+
+/// Opens a checkpoint folder. `plan`, if given, gets what the model takes. Errors: NotFound, Corrupt, Unsupported
+/// (names the file, what was found, what was wanted), OutOfMemory before weights are read.
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, Backend& backend, const ModelOptions& options,
+                                  MemoryPlan* plan = nullptr);
 
 }  // namespace loft

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <set>
 
-#include "backend/device_info.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -288,11 +287,10 @@ const StoredModule& Weights::stored(const std::string& path) const {
 }
 
 const void* Weights::place(const void* bytes, size_t n_bytes) {
-  if (!bytes || backend_->device().kind == DeviceKind::Cpu) return bytes;
+  if (!bytes) return nullptr;
   const auto it = placed_.find(bytes);
   if (it != placed_.end()) return it->second;
-  buffers_.push_back(backend_->allocate(n_bytes));
-  backend_->upload(buffers_.back().data(), bytes, n_bytes);
+  buffers_.push_back(backend_->place(bytes, n_bytes));
   placed_[bytes] = buffers_.back().data();
   return buffers_.back().data();
 }

@@ -19,7 +19,12 @@ namespace loft {
 class DequantCache {
  public:
   DequantCache(Backend& backend, DequantCacheMode mode, DequantCacheLimits limits)
-      : backend_(backend), lru_(mode, limits) {}
+      : backend_(backend), lru_(mode, limits) {
+    backend_.pressure().add(this, [this] { clear(); });
+  }
+  ~DequantCache() { backend_.pressure().remove(this); }
+  DequantCache(const DequantCache&) = delete;
+  DequantCache& operator=(const DequantCache&) = delete;
 
   /// The weights of the loaded model that DequantGemm can touch; decides what admission `auto` does.
   void set_plan(std::span<const PlannedWeight> weights);
@@ -31,7 +36,7 @@ class DequantCache {
                                         const std::function<void(void*)>& decode);
 
   void count_bypass();
-  /// Frees every entry that nobody holds; called under memory pressure and by Engine::clear_caches.
+  /// Frees every entry that nobody holds; the backend calls it under memory pressure, Engine::clear_caches at will.
   void clear();
   DequantCacheStats stats() const;
 

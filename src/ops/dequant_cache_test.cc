@@ -58,6 +58,24 @@ TEST(DequantCache, AFailedDecodeLeavesNothingAndTheNextOneTriesAgain) {
   EXPECT_NE(cache.acquire(key_of(1), kBytes, [](void*) {}), nullptr);
 }
 
+/// An allocation near the limit drops the entries; what is held stays, and its bytes with it.
+/// Seen to fail with the hook left out of the constructor (mutant pressure_ignores_the_cache).
+TEST(DequantCache, PressureDropsWhatNobodyHolds) {
+  CpuBackendOptions options;
+  options.memory_limit = 10 * kBytes;
+  const std::unique_ptr<Backend> backend = open_cpu_backend(options);
+  const size_t others = backend->memory().active_bytes;
+  DequantCache cache(*backend, DequantCacheMode::Lru, {});
+  const auto held = cache.acquire(key_of(1), kBytes, [](void* out) { std::memset(out, 7, kBytes); });
+  for (uint64_t id : {2, 3, 4}) cache.acquire(key_of(id), kBytes, [](void*) {});
+  EXPECT_EQ(cache.stats().entries, 4u);
+  const Buffer large = backend->allocate(9 * kBytes - others);
+  EXPECT_EQ(cache.stats().entries, 0u);
+  EXPECT_EQ(cache.stats().evictions, 0u) << "nothing pushed them out";
+  EXPECT_EQ(static_cast<const uint8_t*>(held->data())[kBytes - 1], 7);
+  EXPECT_THROW(backend->allocate(1), Error);
+}
+
 /// What a caller holds outlives eviction and clear(); without holders the memory is free.
 TEST(DequantCache, EvictedMemoryLivesAsLongAsItsHolder) {
   const std::unique_ptr<Backend> backend = open_cpu_backend({});

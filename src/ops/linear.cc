@@ -14,15 +14,9 @@ namespace loft {
 namespace {
 
 QmmSpec spec_of(const Linear& layer) {
-  const QuantWeight& w = layer.weight;
-  const bool is_dense = w.format.kind == QuantKind::Dense;
-  return {.format = w.format,
-          .x_dtype = layer.x_dtype,
-          .scale_dtype = is_dense ? w.dense_dtype : w.scale_dtype,
-          .has_biases = w.biases != nullptr,
-          .transposed = true,
-          .n = layer.weight_n > 0 ? layer.weight_n : w.n,
-          .k = w.k};
+  QmmSpec spec = qmm_spec(layer.weight, layer.x_dtype);
+  if (layer.weight_n > 0) spec.n = layer.weight_n;
+  return spec;
 }
 
 DequantKey key_of(const Linear& layer) {

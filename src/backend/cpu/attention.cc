@@ -215,7 +215,7 @@ void cpu_attention(CpuContext& cpu, const AttentionArgs& args) {
     keys = std::max(keys, s.n_past + s.n_rows);
   }
   // Scratch grows here, in the caller, where a failure may throw.
-  for (Scratch& scratch : cpu.per_thread) scratch.take(task_floats(g));
+  for (FloatScratch& scratch : cpu.per_thread) scratch.take(task_floats(g));
   const bool is_split = cpu.pool.size() > 1 && n_tasks < 4 * cpu.pool.size() && keys > kKeyChunk;
   if (is_split) {
     run_split(cpu, args, g, n_tasks);

@@ -29,11 +29,11 @@ class CpuBackend : public Backend {
   CpuBackend(DeviceInfo device, const CpuBackendOptions& options)
       : device_(std::move(device)),
         policy_(options.policy),
-        heap_(options.memory_limit),
+        heap_({.memory = options.memory_limit, .cache = options.cache_limit}, pressure()),
         pool_(device_.n_threads),
-        context_{.pool = pool_, .kernels = row_kernels(device_.isa), .per_thread = {}, .shared = {}} {
+        context_{.pool = pool_, .kernels = row_kernels(device_.isa), .per_thread = {}, .shared = FloatScratch(heap_)} {
     panels_.bytes = device_.panel_bytes;
-    context_.per_thread.resize(size_t(pool_.size()));
+    for (int i = 0; i < pool_.size(); ++i) context_.per_thread.emplace_back(heap_);
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -48,8 +48,10 @@ class CpuBackend : public Backend {
     if (bytes) std::memcpy(to, from, bytes);
   }
   void synchronize() override {}
+  Buffer place(const void* host_data, size_t bytes) override { return heap_.adopt_mapped(host_data, bytes); }
   MemoryStats memory() const override { return heap_.stats(); }
   void reset_peak() override { heap_.reset_peak(); }
+  void free_cached() override { heap_.free_cached(); }
 
   void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) override {
     cpu_embed(context_, ids, table, scale, y);

@@ -9,9 +9,10 @@
 namespace loft {
 
 struct CpuBackendOptions {
-  int threads = 0;           // 0: min of cgroup quota, affinity and physical cores
-  std::string isa = "auto";  // option cpu-isa: highest instruction set to use
-  size_t memory_limit = 0;   // bytes of buffers at most; 0: none
+  int threads = 0;                       // 0: min of cgroup quota, affinity and physical cores
+  std::string isa = "auto";              // option cpu-isa: highest instruction set to use
+  size_t memory_limit = 0;               // bytes of buffers and mapped weights at most; 0: none
+  size_t cache_limit = size_t(2) << 30;  // bytes of freed buffers kept for reuse at most
   QmmPolicy policy;
 };
 

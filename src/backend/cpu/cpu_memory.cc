@@ -1,4 +1,5 @@
-// backend/cpu: accounts count the bytes asked for, so that active is the sum of all living buffers.
+// backend/cpu: accounts count the bytes asked for, so that active is the sum of all living buffers. A kept block serves
+// a request of its own size only: what asks again and again (temporaries, dense weights) asks for the same sizes.
 #include "backend/cpu/cpu_memory.h"
 
 #include <sys/mman.h>
@@ -14,50 +15,120 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t(2) << 20;
+constexpr size_t kLeastCached = size_t(1) << 20;  // malloc reuses smaller blocks by itself, without a page fault
+
+void* system_allocate(size_t bytes) {
+  void* data = nullptr;
+  if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kLine, std::max(kLine, bytes)) != 0) return nullptr;
+  // Page walks of 4 KiB pages cost a tenth to a quarter of the read speed of weights. Whole large pages only: the tail
+  // of a block takes no more than it needs.
+  if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return data;
+}
 
 }  // namespace
 
-void CpuHeap::add(size_t bytes) {
-  const size_t before = active_.fetch_add(bytes);
-  if (limit_ && (bytes > limit_ || before > limit_ - bytes)) {
-    active_.fetch_sub(bytes);
-    fail(Code::OutOfMemory, "memory limit: need {} bytes, have {} of {}", bytes, limit_ > before ? limit_ - before : 0,
-         limit_);
+void* CpuHeap::take_cached(size_t bytes) {
+  const auto found = std::find_if(cached_.begin(), cached_.end(), [&](const Block& b) { return b.bytes == bytes; });
+  if (found == cached_.end()) return nullptr;
+  void* const data = found->data;
+  cached_.erase(found);
+  stats_.cache_bytes -= bytes;
+  return data;
+}
+
+void* CpuHeap::try_allocate(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  void* data = take_cached(bytes);
+  if (!data) {
+    if (limits_.memory && (bytes > limits_.memory || used() > limits_.memory - bytes)) return nullptr;
+    data = system_allocate(bytes);
   }
-  size_t peak = peak_.load();
-  while (peak < before + bytes && !peak_.compare_exchange_weak(peak, before + bytes)) {
-  }
+  if (!data) return nullptr;
+  stats_.active_bytes += bytes;
+  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
+  return data;
 }
 
 Buffer CpuHeap::allocate(size_t bytes) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kLine;
   // Sizes near the top of the address space would wrap when rounded up.
   const bool is_possible = bytes < SIZE_MAX / 2;
-  void* data = nullptr;
-  if (is_possible) {
-    add(bytes);
-    data = std::aligned_alloc(alignment, std::max(kLine, (bytes + alignment - 1) / alignment * alignment));
-    if (!data) active_.fetch_sub(bytes);
+  void* data = is_possible ? try_allocate(bytes) : nullptr;
+  if (!data && is_possible) {
+    free_cached();
+    data = try_allocate(bytes);
   }
-  if (!data) {
-    fail(Code::OutOfMemory, "memory of the CPU: need {} bytes, have {}", bytes, usable_memory(read_text_of_system()));
+  if (!data && is_possible) {
+    pressure_.relieve();
+    free_cached();
+    data = try_allocate(bytes);
   }
-  // Page walks of 4 KiB pages cost a tenth to a quarter of the read speed of weights.
-  if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
+  if (!data) refuse(bytes);
   return Buffer(data, bytes, release, this);
 }
 
+void CpuHeap::refuse(size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const size_t limit = limits_.memory;
+  if (limit && (bytes > limit || used() > limit - bytes)) {
+    fail(Code::OutOfMemory, "memory limit: need {} bytes, have {} of {}", bytes, limit > used() ? limit - used() : 0,
+         limit);
+  }
+  fail(Code::OutOfMemory, "memory of the CPU: need {} bytes, have {}", bytes, usable_memory(read_text_of_system()));
+}
+
 void CpuHeap::release(void* heap, void* data, size_t bytes) {
-  std::free(data);
-  static_cast<CpuHeap*>(heap)->active_.fetch_sub(bytes);
+  CpuHeap& self = *static_cast<CpuHeap*>(heap);
+  const std::lock_guard lock(self.mutex_);
+  self.stats_.active_bytes -= bytes;
+  self.keep({data, bytes});
+}
+
+void CpuHeap::keep(const Block& block) {
+  if (block.bytes < kLeastCached || block.bytes > limits_.cache) {
+    std::free(block.data);
+    return;
+  }
+  trim_cache(limits_.cache - block.bytes);
+  cached_.push_front(block);
+  stats_.cache_bytes += block.bytes;
+}
+
+void CpuHeap::trim_cache(size_t most_bytes) {
+  while (stats_.cache_bytes > most_bytes) {
+    std::free(cached_.back().data);
+    stats_.cache_bytes -= cached_.back().bytes;
+    cached_.pop_back();
+  }
+}
+
+void CpuHeap::free_cached() {
+  const std::lock_guard lock(mutex_);
+  trim_cache(0);
+}
+
+Buffer CpuHeap::adopt_mapped(const void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  stats_.file_bytes += bytes;
+  return Buffer(const_cast<void*>(data), bytes, forget_mapped, this);
+}
+
+void CpuHeap::forget_mapped(void* heap, void*, size_t bytes) {
+  CpuHeap& self = *static_cast<CpuHeap*>(heap);
+  const std::lock_guard lock(self.mutex_);
+  self.stats_.file_bytes -= bytes;
 }
 
 MemoryStats CpuHeap::stats() const {
-  return {.active_bytes = active_.load(), .peak_bytes = peak_.load()};
+  const std::lock_guard lock(mutex_);
+  MemoryStats out = stats_;
+  out.limit_bytes = limits_.memory;
+  return out;
 }
 
 void CpuHeap::reset_peak() {
-  peak_.store(active_.load());
+  const std::lock_guard lock(mutex_);
+  stats_.peak_bytes = stats_.active_bytes;
 }
 
 }  // namespace loft

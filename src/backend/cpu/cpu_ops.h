@@ -1,34 +1,33 @@
 // backend/cpu: the parallel loops of every op but the quantized product. Tensors enter as ops/ checked them; rows are
 // handed to the row kernels of the machine's instruction set. Nothing is allocated once scratch has its size.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/row_kernels.h"
 #include "backend/cpu/thread_pool.h"
 
 namespace loft {
 
-/// f32 scratch that only grows, 64-byte aligned; contents are lost when it grows.
-class Scratch {
+/// f32 scratch of the heap that only grows, 64-byte aligned; contents are lost when it grows.
+class FloatScratch {
  public:
+  explicit FloatScratch(CpuHeap& heap) : heap_(&heap) {}
+  /// Error: OutOfMemory.
   float* take(int64_t floats);
 
  private:
-  struct FreeFloats {
-    void operator()(float* data) const;
-  };
-  std::unique_ptr<float, FreeFloats> data_;
-  int64_t floats_ = 0;
+  CpuHeap* heap_;
+  Buffer memory_;
 };
 
 /// What an op needs of its backend.
 struct CpuContext {
   ThreadPool& pool;
   const RowKernels& kernels;
-  std::vector<Scratch> per_thread;  // one a thread of the pool
-  Scratch shared;                   // partial results of split attention
+  std::vector<FloatScratch> per_thread;  // one a thread of the pool
+  FloatScratch shared;                   // partial results of split attention
 };
 
 void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y);

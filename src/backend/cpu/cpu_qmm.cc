@@ -98,17 +98,6 @@ void run_units(const Work& work, const CpuQmmRange& common, int64_t begin, int64
   }
 }
 
-QmmSpec spec_of(const QmmPart& part, DType x_dtype) {
-  const QuantWeight& w = *part.weight;
-  return {.format = w.format,
-          .x_dtype = x_dtype,
-          .scale_dtype = w.format.kind == QuantKind::Dense ? w.dense_dtype : w.scale_dtype,
-          .has_biases = w.biases != nullptr,
-          .transposed = true,
-          .n = w.n,
-          .k = w.k};
-}
-
 /// Prepares x once in the form of `key` and runs every part that wants it so.
 void run_parts_of(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args, const CpuQmmEntry& preparer,
                   const ActivationKey& key) {
@@ -117,7 +106,7 @@ void run_parts_of(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args, cons
   for (const QmmPart& part : args.parts) {
     if (key_of(part) != key) continue;
     const CpuQmmEntry& entry = entry_of(part);
-    const size_t scratch = entry.scratch_bytes(spec_of(part, args.x.dtype), m, panels.bytes);
+    const size_t scratch = entry.scratch_bytes(qmm_spec(*part.weight, args.x.dtype), m, panels.bytes);
     work.add(part, scratch, entry.panel_rows ? entry.panel_rows(part.weight->k, panels.bytes) : 0);
     if (entry.panel_rows) {
       panels.high_water_bytes = std::max<uint64_t>(panels.high_water_bytes, align64(scratch) * size_t(pool.size()));

@@ -1,23 +1,17 @@
 // backend/cpu: sums, activations, caps and casts, row by row; and the walk over rows that all ops use.
 #include <algorithm>
-#include <cstdlib>
 
 #include "backend/cpu/cpu_ops.h"
 
 namespace loft {
 
-void Scratch::FreeFloats::operator()(float* data) const {
-  std::free(data);
-}
-
-float* Scratch::take(int64_t floats) {
-  if (floats > floats_) {
-    const int64_t wanted = (std::max(floats, floats_ + floats_ / 2) + 15) / 16 * 16;
-    data_.reset(static_cast<float*>(std::aligned_alloc(64, size_t(wanted) * sizeof(float))));
-    if (!data_) fail(Code::OutOfMemory, "scratch of the CPU backend: need {} bytes", size_t(wanted) * sizeof(float));
-    floats_ = wanted;
+float* FloatScratch::take(int64_t floats) {
+  const size_t held = memory_.bytes(), need = size_t(floats) * sizeof(float);
+  if (need > held) {
+    memory_ = {};
+    memory_ = heap_->allocate(std::max(need, held + held / 2));
   }
-  return data_.get();
+  return static_cast<float*>(memory_.data());
 }
 
 Rows::Rows(const Tensor& tensor) : tensor_(tensor), element_(dtype_bytes(tensor.dtype)) {
