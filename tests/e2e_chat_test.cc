@@ -133,6 +133,18 @@ TEST_F(E2eChat, CtrlDLeaves) {
   EXPECT_EQ(t.exit_status(), 0);
 }
 
+// Typed while the terminal is not the line editor's. Seen to hang without bind_nul_as_ctrl_d (apps/repl.cc).
+TEST_F(E2eChat, CtrlDTypedDuringAnAnswerLeavesAfterIt) {
+  Terminal t(args("4000"));
+  t.read_until("> ");
+  t.type("hello\n");
+  t.read_until("hello\r\n");
+  usleep(50000);  // the answer is being written, the line editor has left the terminal
+  t.press_ctrl_d();
+  t.read_until("tokens of context used");
+  EXPECT_EQ(t.exit_status(), 0);
+}
+
 TEST_F(E2eChat, CtrlCStopsTheAnswerAndTheChatGoesOn) {
   Terminal t(args("8000"));
   t.read_until("> ");

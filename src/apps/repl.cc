@@ -77,6 +77,14 @@ void show_help(Repl&, const std::string&) {
              "  Ctrl-C stops an answer, Ctrl-D leaves.\n");
 }
 
+/// A Ctrl-D typed during an answer, while the terminal still makes lines, reaches the line editor as a NUL byte.
+/// libedit gives NUL to "quote the next key" each time it takes the terminal, which would swallow the next Ctrl-D too;
+/// here, after it has, NUL becomes another Ctrl-D.
+int bind_nul_as_ctrl_d() {
+  char command[] = "bind ^@ em-delete-or-list";
+  return rl_parse_and_bind(command);
+}
+
 /// One line without its newline; nullopt at the end of input.
 std::optional<std::string> read_line(const char* prompt) {
   char* line = readline(prompt);
@@ -160,6 +168,7 @@ int run_repl(const Options& options, Conversation& conversation, OpenedEngine& o
   Repl repl{options, conversation, opened};
   rl_readline_name = "loft";
   rl_initialize();
+  rl_pre_input_hook = bind_nul_as_ctrl_d;
   using_history();
   if (!options.quiet) fmt::print(stderr, "/help lists the commands\n");
   while (!repl.is_done) {

@@ -1,10 +1,13 @@
-// probe: logits of a checkpoint. probe_forward FOLDER OUT ACTIVATIONS CHUNK... < ids
-// Reads token ids from stdin. For each CHUNK, a fresh f32 cache takes the ids in passes of at most CHUNK rows, and the
-// logits of all rows are appended to OUT as f32 [n_ids, vocab]. ACTIVATIONS: f32 or a16, how products see x.
+// probe: logits of a checkpoint. probe_forward FOLDER OUT ARITHMETIC CHUNK... < ids
+// Reads token ids from stdin. For each CHUNK, a fresh cache takes the ids in passes of at most CHUNK rows, and the
+// logits of all rows are appended to OUT as f32 [n_ids, vocab]. ARITHMETIC: how products see x, and the type of keys
+// and values: f32 (both f32), a16 (a16, f32) or default (a16, f16: as `loft run` computes).
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -14,9 +17,18 @@
 namespace loft {
 namespace {
 
-void run_chunks(Backend& backend, Model& model, const std::vector<int32_t>& ids, int64_t chunk, std::ostream& out) {
+struct Arithmetic {
+  std::string_view name;
+  QmmActivations activations;
+  DType kv;
+};
+constexpr Arithmetic kArithmetics[] = {{"f32", QmmActivations::F32, DType::F32},
+                                       {"a16", QmmActivations::A16, DType::F32},
+                                       {"default", QmmActivations::A16, DType::F16}};
+
+void run_chunks(Backend& backend, Model& model, KvCache cache, const std::vector<int32_t>& ids, int64_t chunk,
+                std::ostream& out) {
   const int64_t n = int64_t(ids.size());
-  KvCache cache(backend, model.kv_shape(DType::F32, n, chunk));
   for (int64_t first = 0; first < n; first += chunk) {
     const int64_t m = std::min(chunk, n - first);
     std::vector<int32_t> rows(static_cast<size_t>(m));
@@ -31,16 +43,22 @@ void run_chunks(Backend& backend, Model& model, const std::vector<int32_t>& ids,
 }
 
 int probe(int argc, char** argv) {
-  if (argc < 5) fail(Code::BadRequest, "usage: probe_forward FOLDER OUT f32|a16 CHUNK... < ids");
+  const auto arithmetic = std::find_if(std::begin(kArithmetics), std::end(kArithmetics),
+                                       [&](const Arithmetic& a) { return argc > 3 && a.name == argv[3]; });
+  if (argc < 5 || arithmetic == std::end(kArithmetics))
+    fail(Code::BadRequest, "usage: probe_forward FOLDER OUT f32|a16|default CHUNK... < ids");
   std::vector<int32_t> ids;
   for (int32_t id = 0; std::cin >> id;) ids.push_back(id);
   CpuBackendOptions options;
-  options.policy.activations = std::strcmp(argv[3], "f32") == 0 ? QmmActivations::F32 : QmmActivations::A16;
+  options.policy.activations = arithmetic->activations;
   const std::unique_ptr<Backend> backend = open_cpu_backend(options);
   const int64_t n = int64_t(ids.size());
   const std::unique_ptr<Model> model = load_model(argv[1], *backend, {.max_rows = n, .max_logit_rows = n});
   std::ofstream out(argv[2], std::ios::binary);
-  for (int i = 4; i < argc; ++i) run_chunks(*backend, *model, ids, std::stoll(argv[i]), out);
+  for (int i = 4; i < argc; ++i) {
+    const int64_t chunk = std::stoll(argv[i]);
+    run_chunks(*backend, *model, KvCache(*backend, model->kv_shape(arithmetic->kv, n, chunk)), ids, chunk, out);
+  }
   return out.flush() ? 0 : 1;
 }
 
