@@ -356,7 +356,8 @@ Engine::Engine(EngineParts parts, const EngineOptions& options) : state_(std::ma
   if (int64_t(st.banned.size()) == st.vocab_size)
     fail(Code::Corrupt, "no id of the model has a piece in the tokenizer");
   const MemoryStats memory = st.parts.backend->memory();
-  st.stats.load = grown({.outside_bytes = outside_bytes(read_process_memory(), memory)}, memory);
+  // Scratch is handed out, but not touched yet.
+  st.stats.load = grown({.outside_bytes = read_process_memory().anonymous_bytes}, memory);
   st.parts.backend->reset_peak();
 }
 

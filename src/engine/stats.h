@@ -26,7 +26,7 @@ struct MemoryPhase {
   size_t peak_bytes = 0;
   size_t cache_bytes = 0;
   // Of the process beyond the backend: the program, its tokenizer, the buffers of the GEMM library. About: pages that
-  // were never touched count as handed out, not as resident. 0 where it is not looked at.
+  // were never touched count as handed out, not as resident. After load: all pages that no file backs.
   size_t outside_bytes = 0;
 };
 /// `phase` gone on until `now`: the larger of both peaks, all else as it is now.
