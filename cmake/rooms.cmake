@@ -57,5 +57,15 @@ function(loft_app name room)
   endif()
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${room}/version.cc PROPERTIES COMPILE_DEFINITIONS
                               "LOFT_VERSION=\"${PROJECT_VERSION}\";LOFT_COMMIT=\"${commit}\"")
+  # The program writes its own manual page and completion script.
+  add_custom_command(OUTPUT ${name}.1 ${name}.bash
+                     COMMAND ${name} --help-man > ${name}.1
+                     COMMAND ${name} completion bash > ${name}.bash
+                     DEPENDS ${name} VERBATIM)
+  add_custom_target(${name}_manual ALL DEPENDS ${name}.1 ${name}.bash)
+  include(GNUInstallDirs)
   install(TARGETS ${name} RUNTIME)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.bash RENAME ${name}
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endfunction()

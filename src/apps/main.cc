@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/apps.h"
+#include "apps/man_page.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -48,6 +49,10 @@ int run(const std::vector<std::string>& args) {
   }
   if (args[0] == "--help-markdown") {
     fmt::print("{}", options_markdown(subcommands()));
+    return 0;
+  }
+  if (args[0] == "--help-man") {
+    fmt::print("{}", man_page());
     return 0;
   }
   const Subcommand& command = find_subcommand(args[0] == "--version" ? "version" : args[0]);
