@@ -21,7 +21,9 @@ QmmPolicy qmm_policy(const Options& o, DeviceKind kind) {
   if (o.qmm_panel_bytes) p.panel_bytes = int64_t(std::min<uint64_t>(*o.qmm_panel_bytes, kMostPanelBytes));
   p.force_low_cu = o.force_low_cu;
   p.forced_kernel = o.qmm_kernel;
-  p.activations = o.qmm_activations == "f32" ? QmmActivations::F32 : QmmActivations::A16;
+  p.activations = o.qmm_activations == "f32"  ? QmmActivations::F32
+                  : o.qmm_activations == "a8" ? QmmActivations::A8
+                                              : QmmActivations::A16;
   p.explain_routes = o.explain_routes;
   return p;
 }

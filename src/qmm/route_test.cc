@@ -137,7 +137,38 @@ TEST(Route, EveryProductHasARowAtEveryM) {
   EXPECT_EQ(count_holes(cpu_qmm_table()), 0);
 }
 
-/// The rule above would notice: without the reference row some products have none.
+std::string row_for(std::string_view device, const QuantFormat& format, QmmActivations activations, int64_t m) {
+  const QmmSpec spec = {.format = format,
+                        .scale_dtype = DType::F16,
+                        .has_biases = format.kind == QuantKind::Affine,
+                        .n = 4096,
+                        .k = 4096};
+  const QmmPolicy policy{.forced_kernel = "", .activations = activations};
+  return select_qmm_route({.spec = spec, .m = m}, Layout::Checkpoint, *described_device(device), policy,
+                          cpu_qmm_table())
+      .kernel->name;
+}
+
+/// Seen to fail with the lower end of range_a8 at 1.
+TEST(Route, EightBitActivationsAreForPromptsOnly) {
+  for (const QuantFormat& format : {QuantFormat{QuantKind::Affine, 4, 64}, QuantFormat{QuantKind::Mxfp4, 4, 32}}) {
+    EXPECT_EQ(row_for("cpu-icelake", format, QmmActivations::A8, 31), "qmm_codes_a16_avx512");
+    EXPECT_EQ(row_for("cpu-icelake", format, QmmActivations::A8, 32), "qmm_codes_a8_avx512");
+    EXPECT_EQ(row_for("cpu-icelake", format, QmmActivations::A16, 512), "qmm_codes_a16_avx512");
+    EXPECT_EQ(row_for("cpu-icelake", format, QmmActivations::F32, 512), "qmm_any_f32_avx512");
+  }
+}
+
+TEST(Route, EveryX86WithoutAvx512HasAFixedPointRow) {
+  for (const QuantFormat& format : {QuantFormat{QuantKind::Affine, 3, 128}, QuantFormat{QuantKind::Nvfp4, 4, 16}}) {
+    for (int64_t m : {1, 8, 512}) {
+      EXPECT_EQ(row_for("cpu-avx2", format, QmmActivations::A16, m), "qmm_codes_a16_avx2");
+      EXPECT_EQ(row_for("cpu-avxvnni", format, QmmActivations::A16, m), "qmm_codes_a16_avxvnni");
+    }
+  }
+}
+
+/// The rule of EveryProductHasARowAtEveryM would notice: without the reference row some products have none.
 TEST(Route, WithoutTheReferenceRowThereAreHoles) {
   const std::span<const QmmKernel> rows = cpu_qmm_table();
   EXPECT_GT(count_holes(rows.first(rows.size() - 1)), 0);

@@ -30,23 +30,15 @@ void store_y(const Tensor& y, int64_t row, int64_t column, float value) {
   }
 }
 
-int code_order_source(CodeOrder order, int i) {
-  const int quad = i / 4;
-  const int byte = i % 4;
-  if (order == CodeOrder::Nibbles) return (quad / 2) * 8 + quad % 2 + byte * 2;
-  if (order == CodeOrder::Crumbs) return (quad / 4) * 16 + quad % 4 + byte * 4;
-  return i;
-}
-
 int64_t vector_blocks(int64_t k, int bits) {
   const int64_t pieces = k * bits / 128;
   return pieces / std::gcd(pieces, int64_t{16});
 }
 
 size_t activation_code_bytes(const ActivationKey& key, int64_t m, int64_t k) {
-  const size_t row = align64(size_t(m * k) * 2);
+  const size_t row = align64(size_t(m * k) * size_t(planes_of(key.form)));
   if (key.form != ActivationForm::A16Vector) return row;
-  const int bits = key.order == CodeOrder::Nibbles ? 4 : 8;
+  const int bits = key.stride == 2 ? 4 : 8;
   return row + size_t(vector_blocks(k, bits)) * (32 / size_t(bits)) * 128;
 }
 
@@ -69,10 +61,29 @@ void prepare_f32(const Tensor& x, int64_t row_begin, int64_t row_end, const Prep
   }
 }
 
-void prepare_a16_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out) {
+namespace {
+
+/// Place `at` (0..15) of a step takes q of row r.
+void put_code(const ActivationSlice& slice, int r, int64_t step, int at, ActivationForm form, int q) {
+  int8_t* const out = slice.codes + step * 16 * slice.planes * slice.rows + r * 4;
+  if (form == ActivationForm::A16Words) {
+    const int16_t word = int16_t(q);
+    std::memcpy(out + at / 2 * 4 * slice.rows + at % 2 * 2, &word, 2);
+    return;
+  }
+  int8_t* const quad = out + at / 4 * 4 * slice.rows + at % 4;
+  const int hi = slice.planes == 2 ? (q + 128) >> 8 : q;
+  quad[0] = int8_t(hi);
+  if (slice.planes == 2) quad[16 * slice.rows] = int8_t(q - 256 * hi);
+}
+
+}  // namespace
+
+void prepare_codes_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out) {
   const int group = out.key.group;
+  const float top = top_of(out.key.form);
   for (int64_t row = row_begin; row < row_end; ++row) {
-    const A16Slice slice = a16_slice(out, row / kSliceRows);
+    const ActivationSlice slice = activation_slice(out, row / kSliceRows);
     const int r = int(row - slice.first);
     const uint8_t* in = x.as<uint8_t>() + size_t(row * out.k) * dtype_bytes(x.dtype);
     for (int64_t g = 0; g < out.k / group; ++g) {
@@ -83,20 +94,18 @@ void prepare_a16_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, con
         is_finite = is_finite && v <= std::numeric_limits<float>::max();
         a = v > a ? v : a;
       }
-      const bool is_zero = !is_finite || a < kA16Tiny;
-      const float inverse = is_zero ? 0.0f : kA16Max / a;
-      const float d = !is_finite ? std::numeric_limits<float>::quiet_NaN() : is_zero ? 0.0f : a / kA16Max;
+      const bool is_zero = !is_finite || a < kFixedTiny;
+      const float inverse = is_zero ? 0.0f : top / a;
+      const float d = !is_finite ? std::numeric_limits<float>::quiet_NaN() : is_zero ? 0.0f : a / top;
       int sum = 0;
       for (int i = 0; i < group; ++i) {
-        const int block = int(g * group + i) / 32;
-        const int at = i % 32;
-        const float v = load_f32(in, x.dtype, int64_t(block) * 32 + code_order_source(out.key.order, at));
+        const int64_t step = (g * group + i) / 16;
+        const int at = i % 16;
+        const int tuple = out.key.form == ActivationForm::A16Words ? 2 : 4;
+        const float v = load_f32(in, x.dtype, step * 16 + input_at(tuple, out.key.stride, at));
         const int q = is_zero ? 0 : int(std::nearbyint(v * inverse));
-        const int hi = (q + 128) >> 8;
         sum += q;
-        int8_t* quad = slice.codes + ((int64_t(block) * 16 + at / 4) * slice.rows + r) * 4 + at % 4;
-        quad[0] = int8_t(hi);
-        quad[int64_t(32) * slice.rows] = int8_t(q - 256 * hi);
+        put_code(slice, r, step, at, out.key.form, q);
       }
       slice.d[g * slice.rows + r] = d;
       slice.s[g * slice.rows + r] = d * float(sum);

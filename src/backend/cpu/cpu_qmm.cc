@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxParts = 8;
 constexpr int64_t kChunksAThread = 16;
 constexpr int64_t kChunkBytes = 512 << 10;    // smaller chunks of a large matrix read 10 % slower (Zen 4, 36 KiB)
-constexpr int64_t kUnit = 16;                 // outputs; a multiple of every n_step; rows with panels: a panel
+constexpr int64_t kLeastUnit = 16;            // outputs: a cache line of f32
 constexpr int64_t kParallelElements = 16384;  // below this a preparation of x is cheaper than waking the pool
 
 const CpuQmmEntry& entry_of(const QmmPart& part) {
@@ -49,11 +49,10 @@ void prepare(ThreadPool& pool, const CpuQmmEntry& entry, const Tensor& x, const 
   }
 }
 
-/// One loop over the outputs of several parts: unit u is outputs [16 i, 16 i + 16), or panel i, of the part that holds
-/// it.
+/// One loop over the outputs of several parts: unit u is panel i of the part that holds it, or its i-th run of outputs.
 struct Work {
   std::array<const QmmPart*, kMaxParts> parts{};
-  std::array<int64_t, kMaxParts> unit{};        // outputs
+  std::array<int64_t, kMaxParts> unit{};        // outputs: n_step but at least kLeastUnit; rows with panels: a panel
   std::array<int64_t, kMaxParts> panel_rows{};  // 0: no panels
   std::array<int64_t, kMaxParts + 1> first_unit{};
   size_t n_parts = 0;
@@ -63,7 +62,7 @@ struct Work {
   void add(const QmmPart& part, size_t scratch, int64_t rows_a_panel) {
     parts[n_parts] = &part;
     panel_rows[n_parts] = rows_a_panel;
-    unit[n_parts] = rows_a_panel > 0 ? rows_a_panel : kUnit;
+    unit[n_parts] = rows_a_panel > 0 ? rows_a_panel : std::max<int64_t>(kLeastUnit, entry_of(part).n_step);
     first_unit[n_parts + 1] = first_unit[n_parts] + (part.weight->n + unit[n_parts] - 1) / unit[n_parts];
     ++n_parts;
     bytes += int64_t(weight_bytes(*part.weight));

@@ -7,7 +7,9 @@
 
 #include "core/tensor.h"
 
+#ifndef LOFT_INLINE
 #define LOFT_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace loft {
 namespace {
@@ -37,17 +39,8 @@ LOFT_INLINE void transpose_quads(__m512i* z) {
   z[3] = _mm512_unpackhi_epi64(b, d);
 }
 
-/// 8 dwords of 16 rows, from `offset`: out[t] lane i = dword t of row i. `mask` has a bit a byte that may be read.
-template <bool kFull>
-LOFT_INLINE void transpose_16x8(const Rows<kFull>& rows, int64_t offset, __mmask32 mask, __m512i* out) {
-  __m512i z[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    const int row = i < 4 ? i : i + 4;  // 0..3 over 4..7, 8..11 over 12..15
-    const __m256i lo = _mm256_maskz_loadu_epi8(mask, rows[row] + offset);
-    const __m256i hi = _mm256_maskz_loadu_epi8(mask, rows[row + 4] + offset);
-    z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
-  }
+/// Rows i and i + 4 in one register, for rows 0..3 and 8..11 (see transpose_16x8), become one register a dword.
+LOFT_INLINE void transpose_pairs(__m512i* z, __m512i* out) {
   transpose_quads(z);
   transpose_quads(z + 4);
 #pragma GCC unroll 4
@@ -55,6 +48,35 @@ LOFT_INLINE void transpose_16x8(const Rows<kFull>& rows, int64_t offset, __mmask
     out[t] = _mm512_shuffle_i64x2(z[t], z[t + 4], 0x88);
     out[t + 4] = _mm512_shuffle_i64x2(z[t], z[t + 4], 0xdd);
   }
+}
+
+/// 8 dwords of 16 rows, from `offset`: out[t] lane i = dword t of row i.
+template <bool kFull>
+LOFT_INLINE void transpose_16x8(const Rows<kFull>& rows, int64_t offset, __m512i* out) {
+  __m512i z[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const int row = i < 4 ? i : i + 4;  // 0..3 over 4..7, 8..11 over 12..15
+    const __m256i lo = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[row] + offset));
+    const __m256i hi = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[row + 4] + offset));
+    z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
+  }
+  transpose_pairs(z, out);
+}
+
+/// The same where only `readable` bytes of a row may be read; zeros stand for the others.
+template <bool kFull>
+LOFT_INLINE void transpose_16x8(const Rows<kFull>& rows, int64_t offset, int64_t readable, __m512i* out) {
+  const __mmask32 mask = readable >= 32 ? ~__mmask32{0} : readable <= 0 ? 0 : (__mmask32{1} << readable) - 1;
+  __m512i z[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const int row = i < 4 ? i : i + 4;
+    const __m256i lo = _mm256_maskz_loadu_epi8(mask, rows[row] + offset);
+    const __m256i hi = _mm256_maskz_loadu_epi8(mask, rows[row + 4] + offset);
+    z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
+  }
+  transpose_pairs(z, out);
 }
 
 /// 16 registers, one a row, become 16 registers, one a dword.
@@ -85,7 +107,7 @@ LOFT_INLINE void repack_scales(const Rows<kFull>& rows, DType dtype, int64_t gro
   for (int64_t g = 0; g < groups; g += step) {
     const int64_t readable = smaller(32, (groups - g) * bytes);
     __m512i z[8];
-    transpose_16x8(rows, g * bytes, readable >= 32 ? ~__mmask32{0} : (__mmask32{1} << readable) - 1, z);
+    transpose_16x8(rows, g * bytes, readable, z);
     const int64_t count = smaller(step, groups - g);
 #pragma GCC unroll 8
     for (int t = 0; t < 8; ++t) {

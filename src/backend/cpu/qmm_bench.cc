@@ -116,6 +116,7 @@ void bench_read(benchmark::State& state, const Shape& shape, int n_threads) {
 
 const bool kRegistered = [] {
   const DeviceInfo device = {.kind = DeviceKind::Cpu, .name = "host", .isa = detect_isa(), .n_threads = 1};
+  const QmmPolicy all_rows = {.forced_kernel = "", .activations = QmmActivations::A8};
   for (const Shape& shape : kShapes) {
     for (int threads : {1, 2}) {
       benchmark::RegisterBenchmark(fmt::format("read/{}/threads:{}", shape_name(shape), threads).c_str(), bench_read,
@@ -127,8 +128,8 @@ const bool kRegistered = [] {
                               .has_biases = shape.format.kind == QuantKind::Affine,
                               .n = shape.n,
                               .k = shape.k};
-        if (!row.entry || row.reject(spec, device, {})) continue;
-        const MRange range = row.m_range(spec, device, {});
+        if (!row.entry || row.reject(spec, device, all_rows)) continue;
+        const MRange range = row.m_range(spec, device, all_rows);
         for (int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 512}) {
           if (m < range.lo || m > range.hi) continue;
           benchmark::RegisterBenchmark(

@@ -1,9 +1,6 @@
 // backend/cpu: the f32 row of qmm_f32_body.h in AVX2 vectors.
-#include <immintrin.h>
-
+#include "backend/cpu/qmm_avx2.h"
 #include "core/dtype.h"
-
-#define LOFT_INLINE inline __attribute__((always_inline))
 
 namespace loft {
 namespace {
@@ -36,18 +33,8 @@ struct Sixteen {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
   }
-  /// Exponent and mantissa as those of an f32 2^120 times too small; 0x7f is NaN.
-  LOFT_INLINE static __m256 eight_e4m3(__m128i bytes) {
-    const __m256i u = _mm256_cvtepu8_epi32(bytes);
-    const __m256i magnitude = _mm256_and_si256(u, _mm256_set1_epi32(0x7f));
-    const __m256i sign = _mm256_slli_epi32(_mm256_xor_si256(u, magnitude), 24);
-    const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(magnitude, 20)), _mm256_set1_ps(0x1p120f));
-    const __m256i is_nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
-    const __m256i signed_bits = _mm256_or_si256(_mm256_castps_si256(value), sign);
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(signed_bits, _mm256_set1_epi32(0x7fc00000), is_nan));
-  }
   LOFT_INLINE static Sixteen from_e4m3(__m128i bytes) {
-    return {eight_e4m3(bytes), eight_e4m3(_mm_srli_si128(bytes, 8))};
+    return {eight_e4m3(_mm256_cvtepu8_epi32(bytes)), eight_e4m3(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
   }
   LOFT_INLINE static __m256 eight_halves(const uint8_t* p, DType dtype) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

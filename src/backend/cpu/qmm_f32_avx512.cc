@@ -1,9 +1,6 @@
 // backend/cpu: the f32 row of qmm_f32_body.h in AVX-512 vectors.
-#include <immintrin.h>
-
+#include "backend/cpu/fp8_avx512.h"
 #include "core/dtype.h"
-
-#define LOFT_INLINE inline __attribute__((always_inline))
 
 namespace loft {
 namespace {
@@ -25,16 +22,7 @@ struct Sixteen {
   __m512 v;
   LOFT_INLINE static Sixteen from_unsigned(__m128i bytes) { return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))}; }
   LOFT_INLINE static Sixteen from_signed(__m128i bytes) { return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))}; }
-  /// Exponent and mantissa as those of an f32 2^120 times too small; 0x7f is NaN.
-  LOFT_INLINE static Sixteen from_e4m3(__m128i bytes) {
-    const __m512i u = _mm512_cvtepu8_epi32(bytes);
-    const __m512i magnitude = _mm512_and_si512(u, _mm512_set1_epi32(0x7f));
-    const __m512i sign = _mm512_slli_epi32(_mm512_xor_si512(u, magnitude), 24);
-    const __m512 value = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(magnitude, 20)), _mm512_set1_ps(0x1p120f));
-    const __mmask16 is_nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
-    const __m512i signed_bits = _mm512_or_si512(_mm512_castps_si512(value), sign);
-    return {_mm512_castsi512_ps(_mm512_mask_mov_epi32(signed_bits, is_nan, _mm512_set1_epi32(0x7fc00000)))};
-  }
+  LOFT_INLINE static Sixteen from_e4m3(__m128i bytes) { return {sixteen_e4m3(_mm512_cvtepu8_epi32(bytes))}; }
   LOFT_INLINE static Sixteen from_halves(const uint8_t* p, DType dtype) {
     const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     if (dtype == DType::F16) return {_mm512_cvtph_ps(halves)};

@@ -11,17 +11,15 @@
 namespace loft {
 
 /// F32: x as f32 [m, k]. A16: 16-bit fixed point a group, as two int8 planes in slices of rows (activations.h).
-/// A16Vector: the same numbers of one row, in blocks of 16 pieces (qmm_vector_avx512.cc).
-enum class ActivationForm : uint8_t { F32, A16, A16Vector };
-
-/// The order of the activations inside 32 inputs, chosen so that unpacked weight registers need no shuffle.
-enum class CodeOrder : uint8_t { Natural, Nibbles, Crumbs };
+/// A16Vector: the same numbers of one row, in blocks of 16 pieces (qmm_vector_avx512.cc). A8: 8-bit fixed
+/// point. A16Words: the numbers of A16 as 16-bit words.
+enum class ActivationForm : uint8_t { F32, A16, A16Vector, A8, A16Words };
 
 /// What one preparation of x serves. Parts of a call with equal keys share it.
 struct ActivationKey {
   ActivationForm form = ActivationForm::F32;
-  CodeOrder order = CodeOrder::Natural;
-  int group = 0;  // inputs that share a scale; 0 for F32
+  int stride = 1;  // of the inputs in a quad, so that unpacked weight registers need no shuffle: see input_at
+  int group = 0;   // inputs that share a scale; 0 for F32
   bool operator==(const ActivationKey&) const = default;
 };
 
@@ -30,7 +28,7 @@ struct PreparedActivations {
   ActivationKey key;
   int64_t m = 0, k = 0;
   float* f32 = nullptr;     // [m, k], form F32
-  int8_t* codes = nullptr;  // A16 forms: see activations.h
+  int8_t* codes = nullptr;  // fixed-point forms: see activations.h
   float* d = nullptr;       // [k / group, m] in slices, step of the codes
   float* s = nullptr;       // as d: d * (sum of the group's codes)
 };
@@ -73,10 +71,13 @@ inline size_t align64(size_t bytes) {
 
 /// Rows of the entries below exist in every build; the functions behind them only where the ISA does.
 extern const CpuQmmEntry kScalarEntry;
-extern const CpuQmmEntry kAffineAvx512Entry;
+extern const CpuQmmEntry kCodesA16Avx512Entry;
+extern const CpuQmmEntry kCodesA8Avx512Entry;
 extern const CpuQmmEntry kVectorAvx512Entry;
 extern const CpuQmmEntry kF32Avx512Entry;
 extern const CpuQmmEntry kF32Avx2Entry;
+extern const CpuQmmEntry kCodesAvx2Entry;
+extern const CpuQmmEntry kCodesAvxVnniEntry;
 extern const CpuQmmEntry kPanelsEntry;
 
 /// Row `row` of w as f32 [k], rounded to `dtype` on the way: what a dense copy of that type holds.

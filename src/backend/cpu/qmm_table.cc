@@ -31,19 +31,43 @@ const char* reject_scalar(const QmmSpec& spec, const DeviceInfo& device, const Q
   return reject_not_plain(spec, device);
 }
 
-const char* reject_affine_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+/// Formats that become panels of codes (qmm_codes.h).
+const char* reject_codes(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
   if (const char* why = reject_not_plain(spec, device)) return why;
-  constexpr uint32_t kNeeds = kIsaAvx512 | kIsaAvx512Vnni | kIsaAvx512Vbmi;
-  if ((device.isa & kNeeds) != kNeeds) return "needs avx512 with vnni and vbmi";
-  if (spec.format.kind != QuantKind::Affine) return "needs an affine format";
-  if (!spec.has_biases) return "needs biases";
-  if (policy.activations == QmmActivations::F32) return "qmm-activations is f32";
-  return nullptr;
+  const QuantKind kind = spec.format.kind;
+  if (kind != QuantKind::Affine && kind != QuantKind::Mxfp4 && kind != QuantKind::Nvfp4) {
+    return "needs an affine format, mxfp4 or nvfp4";
+  }
+  if (kind == QuantKind::Affine && !spec.has_biases) return "needs biases";
+  return policy.activations == QmmActivations::F32 ? "qmm-activations is f32" : nullptr;
 }
 
+const char* reject_codes_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  constexpr uint32_t kNeeds = kIsaAvx512 | kIsaAvx512Vnni | kIsaAvx512Vbmi;
+  if (const char* why = reject_codes(spec, device, policy)) return why;
+  return (device.isa & kNeeds) == kNeeds ? nullptr : "needs avx512 with vnni and vbmi";
+}
+
+template <uint32_t needs>
+const char* reject_codes_words(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (const char* why = reject_codes(spec, device, policy)) return why;
+  if ((device.isa & needs) == needs) return nullptr;
+  return needs & kIsaAvxVnni ? "needs avx vnni" : "needs avx2";
+}
+
+template <const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&)>
+const char* reject_fused_by(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  return policy.fused == QmmFused::Off ? "qmm-fused is off" : reject(spec, device, policy);
+}
+
+/// Whether some fused row serves the product: the AVX2 row runs wherever the others do.
 const char* reject_fused(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
-  if (policy.fused == QmmFused::Off) return "qmm-fused is off";
-  return reject_affine_avx512(spec, device, policy);
+  return reject_fused_by<reject_codes_words<kIsaAvx2>>(spec, device, policy);
+}
+
+const char* reject_a8_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (policy.activations != QmmActivations::A8) return "qmm-activations is not a8";
+  return reject_fused_by<reject_codes_avx512>(spec, device, policy);
 }
 
 const char* reject_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
@@ -78,7 +102,8 @@ MRange one_row(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
 }
 
 const char* reject_vector_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
-  if (const char* why = reject_affine_avx512(spec, device, policy)) return why;
+  if (const char* why = reject_codes_avx512(spec, device, policy)) return why;
+  if (spec.format.kind != QuantKind::Affine) return "needs an affine format";
   if (spec.format.bits != 4 && spec.format.bits != 8) return "needs 4 or 8 bits";
   // Activations of more than L2 would be read again for every 16 outputs.
   constexpr int64_t kMostBlocks = 512;
@@ -89,6 +114,12 @@ const char* reject_vector_avx512(const QmmSpec& spec, const DeviceInfo& device, 
 // One row of x is the vector kernel's where it can serve.
 MRange range_fused(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
   return {reject_vector_avx512(spec, device, policy) ? 1 : 2, INT_MAX};
+}
+
+// 8-bit activations are for prompts: fewer rows are bound by memory, which reads no less, and a few sequences that
+// decode together stay exact.
+MRange range_a8(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {32, INT_MAX};
 }
 
 MRange range_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
@@ -119,14 +150,21 @@ const QmmKernel kRows[] = {
      range_above_ceiling, reject_above_ceiling_bypass, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmm_any_cached_sgemm", QmmRoute::DequantGemm, Layout::Checkpoint, /*canonical=*/false, range_above_ceiling,
      reject_above_ceiling_cache, workspace_of<kPanelsEntry>, &kPanelsEntry},
-    {"qmm_affine_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_fused, reject_fused,
-     workspace_of<kAffineAvx512Entry>, LOFT_X86(kAffineAvx512Entry)},
+    {"qmm_codes_a8_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_a8, reject_a8_avx512,
+     workspace_of<kCodesA8Avx512Entry>, LOFT_X86(kCodesA8Avx512Entry)},
+    {"qmm_codes_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_fused,
+     reject_fused_by<reject_codes_avx512>, workspace_of<kCodesA16Avx512Entry>, LOFT_X86(kCodesA16Avx512Entry)},
     {"qmm_any_dequant_sgemm", QmmRoute::DequantGemm, Layout::Checkpoint, /*canonical=*/false, range_dequant,
      reject_dequant, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmv_affine_a16_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, one_row, reject_vector_avx512,
      workspace_of<kVectorAvx512Entry>, LOFT_X86(kVectorAvx512Entry)},
     {"qmm_any_f32_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx512,
      workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
+    {"qmm_codes_a16_avxvnni", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_fused_by<reject_codes_words<kIsaAvx2 | kIsaAvxVnni>>, workspace_of<kCodesAvxVnniEntry>,
+     LOFT_X86(kCodesAvxVnniEntry)},
+    {"qmm_codes_a16_avx2", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_fused_by<reject_codes_words<kIsaAvx2>>, workspace_of<kCodesAvx2Entry>, LOFT_X86(kCodesAvx2Entry)},
     {"qmm_any_f32_avx2", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx2,
      workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,

@@ -71,15 +71,20 @@ std::vector<float> run_row(const QmmKernel& row, const QuantWeight& w, std::span
   return out;
 }
 
-bool is_a16(const QmmKernel& row) {
-  return static_cast<const CpuQmmEntry*>(row.entry)->key({QuantKind::Affine, 4, 64}).form != ActivationForm::F32;
+/// Largest code of the row's fixed-point activations; 0 for f32.
+double top_of_row(const QmmKernel& row) {
+  const ActivationForm form = static_cast<const CpuQmmEntry*>(row.entry)->key({QuantKind::Affine, 4, 64}).form;
+  return form == ActivationForm::F32 ? 0 : double(top_of(form));
 }
+
+/// The policy under which all rows take part.
+const QmmPolicy kAllRows = {.forced_kernel = "", .activations = QmmActivations::A8};
 
 /// The rows that this machine can run for a weight, but those over panels (qmm_panels_test.cc).
 std::vector<const QmmKernel*> rows_for(const QuantWeight& w, DType x_dtype) {
   std::vector<const QmmKernel*> rows;
   for (const QmmKernel& row : cpu_qmm_table()) {
-    if (row.entry && row.entry != &kPanelsEntry && !row.reject(testing::test_spec(w, x_dtype), host(1), {}))
+    if (row.entry && row.entry != &kPanelsEntry && !row.reject(testing::test_spec(w, x_dtype), host(1), kAllRows))
       rows.push_back(&row);
   }
   return rows;
@@ -112,7 +117,7 @@ std::string text_of(const Case& c) {
 }
 
 bool runs_at(const QmmKernel& row, const QuantWeight& w, int64_t m) {
-  const MRange range = row.m_range(testing::test_spec(w, DType::F32), host(1), {});
+  const MRange range = row.m_range(testing::test_spec(w, DType::F32), host(1), kAllRows);
   return m >= range.lo && m <= range.hi;
 }
 
@@ -126,8 +131,8 @@ void check_case(const Case& c) {
   const int64_t max_m = *std::max_element(c.ms.begin(), c.ms.end());
   const std::vector<float> x = testing::make_test_x(max_m, c.weight.k, c.x_dtype, c.weight.seed + 1);
   const std::vector<double> reference = reference_matmul(x, w.view);
-  std::array<std::vector<double>, 2> bounds = {testing::error_bound(x, w.view, false),
-                                               testing::error_bound(x, w.view, true)};
+  std::map<double, std::vector<double>> bounds;
+  for (double top : {0.0, double(kA8Top), double(kA16Top)}) bounds[top] = testing::error_bound(x, w.view, top);
   std::map<std::string, std::vector<float>> canonical;  // by row; one entry for all rows of the A16 arithmetic
   for (const QmmKernel* row : rows_for(w.view, c.x_dtype)) {
     for (size_t i = c.ms.size(); i-- > 0;) {
@@ -135,9 +140,9 @@ void check_case(const Case& c) {
       if (!runs_at(*row, w.view, m)) continue;
       const std::span<const float> xm(x.data(), size_t(m * c.weight.k));
       const std::vector<float> y = run_row(*row, w.view, xm, c.x_dtype, i % 2 == 0 ? 1 : 3);
-      EXPECT_EQ(count_wrong(y, reference, bounds[size_t(is_a16(*row))], c.x_dtype), 0) << row->name << " m " << m;
+      EXPECT_EQ(count_wrong(y, reference, bounds[top_of_row(*row)], c.x_dtype), 0) << row->name << " m " << m;
       if (!row->canonical) continue;
-      std::vector<float>& first = canonical[is_a16(*row) ? "a16" : row->name];
+      std::vector<float>& first = canonical[top_of_row(*row) == kA16Top ? "a16" : row->name];
       if (first.empty()) first = y;
       const size_t common = std::min(first.size(), y.size());
       EXPECT_EQ(std::memcmp(y.data(), first.data(), common * 4), 0) << row->name << ": other bytes at m " << m;
@@ -200,10 +205,10 @@ TEST(CpuQmm, EveryRowIsRightForTheOtherFormats) {
       ++seed;
       check_case({.weight = {.format = f,
                              .n = n,
-                             .k = std::array<int64_t, 3>{96, 576, 1024}[seed % 3],
+                             .k = std::array<int64_t, 4>{96, 576, 1024, f.group == 16 ? 48 : 32}[seed % 4],
                              .seed = seed,
                              .unused_tail = seed % 8},
-                  .ms = {1, 2, 3, 8, 9, 17}});
+                  .ms = {1, 2, 3, 8, 9, 17, 40}});
     }
   }
 }
@@ -235,12 +240,11 @@ TEST(CpuQmm, LargestCodesAndActivationsDoNotOverflow) {
       for (float sign : {1.0f, -1.0f}) {
         std::vector<float> x(9 * 256, sign * 3.0f);  // q = +-32512 everywhere
         const std::vector<double> reference = reference_matmul(x, w.view);
-        const std::array<std::vector<double>, 2> bounds = {testing::error_bound(x, w.view, false),
-                                                           testing::error_bound(x, w.view, true)};
         for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
           const std::span<const float> xm(x.data(), size_t(runs_at(*row, w.view, 9) ? 9 : 1) * 256);
           const std::vector<float> y = run_row(*row, w.view, xm, DType::F32, 1);
-          EXPECT_EQ(count_wrong(y, reference, bounds[size_t(is_a16(*row))], DType::F32), 0)
+          const std::vector<double> bound = testing::error_bound(x, w.view, top_of_row(*row));
+          EXPECT_EQ(count_wrong(y, reference, bound, DType::F32), 0)
               << row->name << " bits " << bits << " group " << group;
         }
       }
@@ -312,10 +316,51 @@ TEST(CpuQmm, PartsThatShareXGiveTheBytesOfSingleCalls) {
   }
 }
 
+/// What docs/numerics.md says of the forms, on activations like a model's: the error of a whole product.
+TEST(CpuQmm, FormsKeepTheirRelativeError) {
+  const TestWeight w =
+      testing::make_test_weight({.format = {QuantKind::Affine, 4, 64}, .n = 64, .k = 4096, .seed = 11});
+  const std::vector<float> x = testing::make_test_x(40, 4096, DType::BF16, 12);
+  const std::vector<double> reference = reference_matmul(x, w.view);
+  for (const QmmKernel* row : rows_for(w.view, DType::F32)) {
+    if (!runs_at(*row, w.view, 40)) continue;
+    const std::vector<float> y = run_row(*row, w.view, x, DType::F32, 1);
+    double off = 0, all = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      off += (double(y[i]) - reference[i]) * (double(y[i]) - reference[i]);
+      all += reference[i] * reference[i];
+    }
+    const double top = top_of_row(*row);
+    EXPECT_LT(std::sqrt(off / all), top == kA8Top ? 3e-2 : top == kA16Top ? 1e-4 : 2e-6) << row->name;
+    if (top == kA8Top) {
+      EXPECT_GT(std::sqrt(off / all), 1e-3) << row->name << " is no 8-bit row";
+    }
+  }
+}
+
+/// Activations as `prepare` leaves them: codes, d, s.
+using Prepare = void (*)(const Tensor&, int64_t, int64_t, const PreparedActivations&);
+std::vector<uint8_t> prepared_bytes(Prepare prepare, const Tensor& x, const ActivationKey& key) {
+  const int64_t m = x.dim(0), k = x.dim(1), scales = m * (k / key.group);
+  std::vector<uint8_t> memory(size_t(m * k) * 2 + size_t(scales) * 8, 0x77);
+  PreparedActivations out{.key = key, .m = m, .k = k};
+  out.codes = reinterpret_cast<int8_t*>(memory.data());
+  out.d = reinterpret_cast<float*>(memory.data() + m * k * 2);
+  out.s = out.d + scales;
+  prepare(x, 0, m, out);
+  return memory;
+}
+
 TEST(CpuQmm, EveryInstructionSetPreparesTheSameActivations) {
-  using Prepare = void (*)(const Tensor&, int64_t, int64_t, const PreparedActivations&);
-  std::vector<Prepare> prepares;
-  if (detect_isa() & kIsaAvx512) prepares.push_back(prepare_a16_avx512);
+  struct Set {
+    ActivationForm form;
+    uint32_t isa;
+    Prepare prepare;
+    std::vector<int> strides;
+  };
+  const std::vector<Set> sets = {{ActivationForm::A16, kIsaAvx512, prepare_codes_avx512, {1, 2, 4}},
+                                 {ActivationForm::A8, kIsaAvx512, prepare_codes_avx512, {1, 2, 4}},
+                                 {ActivationForm::A16Words, kIsaAvx2, prepare_words_avx2, {1, 2, 4, 8}}};
   constexpr int64_t kM = 11, kInputs = 384;
   std::vector<float> x = testing::make_test_x(kM, kInputs, DType::F16, 2);
   std::fill(x.begin() + 64, x.begin() + 192, 0.0f);
@@ -324,18 +369,14 @@ TEST(CpuQmm, EveryInstructionSetPreparesTheSameActivations) {
   x[5 * kInputs + 70] = 6e-8f;
   for (DType dtype : {DType::F32, DType::F16, DType::BF16}) {
     std::vector<uint8_t> bytes = testing::as_dtype(x, dtype);
-    for (int group : {32, 64, 128}) {
-      for (CodeOrder order : {CodeOrder::Natural, CodeOrder::Nibbles, CodeOrder::Crumbs}) {
-        std::vector<std::vector<uint8_t>> results;
-        for (size_t i = 0; i <= prepares.size(); ++i) {
-          std::vector<uint8_t> memory(size_t(kM * kInputs) * 2 + size_t(kM * (kInputs / group)) * 8, 0x77);
-          PreparedActivations out{.key = {ActivationForm::A16, order, group}, .m = kM, .k = kInputs};
-          out.codes = reinterpret_cast<int8_t*>(memory.data());
-          out.d = reinterpret_cast<float*>(memory.data() + kM * kInputs * 2);
-          out.s = out.d + kM * (kInputs / group);
-          (i == 0 ? prepare_a16_scalar : prepares[i - 1])(make_tensor(bytes.data(), dtype, {kM, kInputs}), 0, kM, out);
-          results.push_back(memory);
-          EXPECT_EQ(results.back(), results.front()) << "set " << i << " group " << group;
+    const Tensor tensor = make_tensor(bytes.data(), dtype, {kM, kInputs});
+    for (const Set& set : sets) {
+      if (!(detect_isa() & set.isa)) continue;
+      for (int group : {16, 32, 64, 128}) {
+        for (int stride : set.strides) {
+          const ActivationKey key = {.form = set.form, .stride = stride, .group = group};
+          EXPECT_EQ(prepared_bytes(set.prepare, tensor, key), prepared_bytes(prepare_codes_scalar, tensor, key))
+              << "form " << int(set.form) << " group " << group << " stride " << stride;
         }
       }
     }

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "quant/affine.h"
 #include "quant/format.h"
+#include "quant/mxfp.h"
 
 namespace loft::testing {
 
@@ -157,13 +158,20 @@ inline std::vector<float> make_test_x(int64_t m, int64_t k, DType dtype, uint32_
   return x;
 }
 
+/// Scale of a group of mxfp4 or nvfp4.
+inline double fp4_scale(const QuantWeight& w, int64_t group) {
+  const uint8_t code = static_cast<const uint8_t*>(w.scales)[group];
+  return w.format.kind == QuantKind::Nvfp4 ? e4m3_to_f32(code) * w.global_scale : e8m0_to_f32(code);
+}
+
 /// For each element [m, n], the largest |y - reference| that a right kernel with f32 outputs can show:
-/// A16 rounds x of a group by at most max|x| / 65024; the rest is the f32 rounding of at most k / 16 + 2 k / group + 24
-/// sums whose terms are bounded by |x| (|scale| code + |bias|).
-inline std::vector<double> error_bound(std::span<const float> x, const QuantWeight& w, bool is_a16) {
+/// Fixed point rounds x of a group by at most max|x| / (2 top); the rest is the f32 rounding of at most k / 16 + 2 k /
+/// group + 24 sums whose terms are bounded by |x| (|scale| code + |bias|).
+inline std::vector<double> error_bound(std::span<const float> x, const QuantWeight& w, double top) {
   const int64_t k = w.k;
   const int64_t m = int64_t(x.size()) / k;
   const bool is_affine = w.format.kind == QuantKind::Affine;
+  const bool is_fp4 = top > 0 && (w.format.kind == QuantKind::Mxfp4 || w.format.kind == QuantKind::Nvfp4);
   const int64_t group = w.format.kind == QuantKind::Dense ? 32 : w.format.group;
   const double rounding = (double(k) / 16 + 2.0 * double(k / group) + 24) * 0x1p-24;
   std::vector<double> bound(size_t(m * w.n));
@@ -174,15 +182,17 @@ inline std::vector<double> error_bound(std::span<const float> x, const QuantWeig
       const float* xi = x.data() + i * k;
       double sum = 0;
       for (int64_t g = 0; g * group < k; ++g) {
-        const double bias = is_affine ? std::fabs(load_float(w.biases, w.scale_dtype, n * (k / group) + g)) : 0.0;
-        double top = 0, sum_w = 0, sum_terms = 0;
+        const double bias = is_affine ? std::fabs(load_float(w.biases, w.scale_dtype, n * (k / group) + g))
+                            : is_fp4  ? 6.0 * std::fabs(fp4_scale(w, n * (k / group) + g))
+                                      : 0.0;
+        double largest = 0, sum_w = 0, sum_terms = 0;
         for (int64_t j = g * group; j < std::min(k, (g + 1) * group); ++j) {
-          top = std::max(top, double(std::fabs(xi[j])));
+          largest = std::max(largest, double(std::fabs(xi[j])));
           sum_w += std::fabs(row[size_t(j)]);
           sum_terms += std::fabs(double(xi[j])) * (std::fabs(double(row[size_t(j)])) + 2 * bias);
         }
-        sum +=
-            rounding * sum_terms + (is_a16 ? sum_w * top / 65024 * 1.001 + top * 0x1p-24 * double(group) * bias : 0.0);
+        sum += rounding * sum_terms +
+               (top > 0 ? sum_w * largest / (2 * top) * 1.001 + largest * 0x1p-24 * double(group) * bias : 0.0);
       }
       bound[size_t(i * w.n + n)] = sum;
     }

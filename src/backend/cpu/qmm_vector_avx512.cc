@@ -1,5 +1,5 @@
 // backend/cpu: one row of x against affine weights of 4 or 8 bits on AVX-512 VNNI. The bytes of y are those of
-// qmm_affine_avx512.cc; here the weight is read in one straight line, which is what the memory is fastest at.
+// qmm_codes_avx512.cc; here the weight is read in one straight line, which is what the memory is fastest at.
 //
 // Read this first. A piece is 16 bytes of codes (32 of 4 bits, 16 of 8 bits); rows follow each other without a gap, so
 // 16 rows of K pieces are K blocks of 16 pieces. A block is four registers; transposed within their 128-bit lanes they
@@ -212,7 +212,7 @@ void spread(const int8_t* row, int64_t pieces, int64_t blocks, int8_t* out) {
     const int8_t* from[16];
     for (int64_t i = 0; i < kPieces; ++i) {
       const int64_t piece = (b * kPieces + i) % pieces;
-      from[i] = kBits == 4 ? row + piece * 64 : row + piece / 2 * 64 + piece % 2 * 16;
+      from[i] = row + piece * kQuads * 8;
     }
     for (int plane = 0; plane < 2; ++plane) {
       for (int first = 0; first < kQuads; first += 4) {
@@ -220,7 +220,7 @@ void spread(const int8_t* row, int64_t pieces, int64_t blocks, int8_t* out) {
         for (int c = 0; c < 4; ++c) {
           z[c] = _mm512_setzero_si512();
           const auto quads = [&](int i) {
-            return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from[i] + plane * 32 + first * 4));
+            return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from[i] + plane * 16 + first * 8));
           };
           z[c] = _mm512_inserti32x4(z[c], quads(4 * c), 0);
           z[c] = _mm512_inserti32x4(z[c], quads(4 * c + 1), 1);
@@ -236,19 +236,17 @@ void spread(const int8_t* row, int64_t pieces, int64_t blocks, int8_t* out) {
 
 void prepare_vector(const Tensor& x, int64_t row_begin, int64_t row_end, const PreparedActivations& out) {
   if (row_begin == row_end) return;
-  const int bits = out.key.order == CodeOrder::Nibbles ? 4 : 8;
+  const int bits = out.key.stride == 2 ? 4 : 8;
   const int64_t blocks = vector_blocks(out.k, bits);
   PreparedActivations row = out;
   row.codes = out.codes + blocks * quads_of(bits) * 128;
-  prepare_a16_avx512(x, 0, 1, row);
+  prepare_codes_avx512(x, 0, 1, row);
   const int64_t pieces = out.k * bits / 128;
   bits == 4 ? spread<4>(row.codes, pieces, blocks, out.codes) : spread<8>(row.codes, pieces, blocks, out.codes);
 }
 
 ActivationKey vector_key(const QuantFormat& format) {
-  return {.form = ActivationForm::A16Vector,
-          .order = format.bits == 4 ? CodeOrder::Nibbles : CodeOrder::Natural,
-          .group = format.group};
+  return {.form = ActivationForm::A16Vector, .stride = format.bits == 4 ? 2 : 1, .group = format.group};
 }
 
 size_t vector_scratch_bytes(const QmmSpec& spec, int64_t, int64_t) {
