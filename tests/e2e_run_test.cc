@@ -104,6 +104,43 @@ TEST(E2eRun, TheJsonObjectHasItsKeys) {
   EXPECT_FALSE(j.contains("logprobs"));
 }
 
+/// The published thresholds in a real pass: 40 rows of f16 are above the crossover of 36, the head's one row below.
+TEST(E2eRun, ThePublishedPolicyRoutesAsAnotherDeviceAndSaysSo) {
+  const std::vector<std::string> args = {"-p",           std::string(40, 'a'), "-n",      "1",  "--json",
+                                         "--qmm-policy", "published",          "--dtype", "f16"};
+  std::vector<std::string> explained = args;
+  explained.emplace_back("--explain-routes");
+  const Outcome o = run_tiny(explained);
+  EXPECT_THAT(o.err, HasSubstr("qmm_affine_dequant_hipblaslt"));
+  EXPECT_THAT(o.err, HasSubstr("decides the route"));
+  EXPECT_THAT(o.err, HasSubstr("carries it out"));
+  EXPECT_THAT(o.err, HasSubstr("* qmm_any_dequant_sgemm"));
+  const Json routes = json_of(o)["qmm"]["routes"];
+  EXPECT_EQ(routes["DequantGemm"], 10);
+  EXPECT_EQ(routes["Gemv"], 1);
+  // A chip with few compute units crosses at 16 rows already; by its own table the CPU does not cross at all.
+  std::vector<std::string> few = {"-p", std::string(20, 'a'), "-n", "1", "--json", "--dtype", "f16"};
+  EXPECT_EQ(json_of(run_tiny(few))["qmm"]["routes"]["DequantGemm"], 0);
+  few.insert(few.end(), {"--qmm-route-as", "gfx1150"});
+  EXPECT_EQ(json_of(run_tiny(few))["qmm"]["routes"]["DequantGemm"], 10);
+  few.back() = "gfx1151";
+  EXPECT_EQ(json_of(run_tiny(few))["qmm"]["routes"]["DequantGemm"], 0);
+  few.emplace_back("--force-low-cu");
+  EXPECT_EQ(json_of(run_tiny(few))["qmm"]["routes"]["DequantGemm"], 10);
+}
+
+TEST(E2eRun, ARouteAsThatIsUnknownStopsBeforeTheModelIsRead) {
+  const std::vector<std::string> args = {"-p", "x", "--qmm-route-as"};
+  const auto with = [&](std::vector<std::string> tail) {
+    std::vector<std::string> all = args;
+    all.insert(all.end(), tail.begin(), tail.end());
+    return run_tiny(all);
+  };
+  expect_failure(with({"gfx1511"}), 2, "no described device 'gfx1511'; did you mean gfx1151?");
+  expect_failure(with({"cpu-avx2", "--qmm-policy", "published"}), 2, "for AMD devices only");
+  expect_failure(with({"gfx1151", "--qmm-policy", "loft"}), 2, "no thresholds of its own");
+}
+
 TEST(E2eRun, ASeedGivesTheSameAnswerAndARandomOneIsPrinted) {
   const std::vector<std::string> args = {"-p", "once", "-n", "12", "--json"};
   const auto with_seed = [&](const char* seed) {

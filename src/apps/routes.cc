@@ -6,9 +6,7 @@
 
 #include "apps/apps.h"
 #include "apps/output.h"
-#include "backend/cpu/cpu_qmm.h"
 #include "backend/described_devices.h"
-#include "backend/hip/qmm_table.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "engine/open_engine.h"
@@ -26,25 +24,23 @@ struct Device {
   std::span<const QmmKernel> table;
 };
 
-std::span<const QmmKernel> table_of(DeviceKind kind) {
-  return kind == DeviceKind::Hip ? hip_qmm_table() : cpu_qmm_table();
+// The device whose table decides: the one that a real pass with these options routes as, else the one that is named.
+Device device_of(const Options& o) {
+  const bool is_here = o.device == "cpu" || o.device == "auto";
+  DeviceInfo info = is_here ? DeviceInfo{} : find_described_device(o.device);
+  const std::string route_as = qmm_policy(o, info.kind).route_as;
+  if (!route_as.empty()) {
+    info = find_described_device(route_as);
+  } else if (is_here) {
+    info = backend_from_options(o)->device();
+  }
+  return {info, qmm_table_of(info.kind)};
 }
 
-// The published thresholds are those of AMD chips: elsewhere that policy routes as gfx1151 does, unless told otherwise.
-Device device_of(const Options& o) {
-  std::string name = o.qmm_route_as.value_or(o.device);
-  if (name == "cpu" || name == "auto") {
-    if (o.qmm_policy != "published") return {backend_from_options(o)->device(), cpu_qmm_table()};
-    name = "gfx1151";
-  }
-  std::optional<DeviceInfo> found = described_device(name);
-  if (found && found->kind == DeviceKind::Cpu && o.qmm_policy == "published") found = described_device("gfx1151");
-  if (found) return {*found, table_of(found->kind)};
-  std::vector<std::string> known;
-  for (const DeviceInfo& d : described_devices()) known.push_back(d.name);
-  const std::string near = nearest_name(name, known);
-  fail(Code::BadRequest, "no described device '{}'{}; there are cpu, {}", name,
-       near.empty() ? "" : fmt::format("; did you mean {}?", near), fmt::join(known, ", "));
+QmmPolicy policy_of(const Options& o, const Device& device) {
+  QmmPolicy policy = qmm_policy(o, device.info.kind);
+  policy.route_as.clear();  // this device answers for itself
+  return policy;
 }
 
 DType dtype_of(const Options& o, DeviceKind kind) {
@@ -100,7 +96,7 @@ std::string rows_text(const MRange& m) {
 
 void print_table(const Options& o, const std::vector<PassProduct>& products) {
   const Device device = device_of(o);
-  const QmmPolicy policy = qmm_policy(o, device.info.kind);
+  const QmmPolicy policy = policy_of(o, device);
   std::vector<std::pair<int64_t, int64_t>> seen;
   for (const PassProduct& p : products) {
     if (std::find(seen.begin(), seen.end(), std::pair(p.spec.n, p.spec.k)) != seen.end()) continue;
@@ -118,7 +114,7 @@ void print_simulation(const Options& o) {
   const Device device = device_of(o);
   const DType dtype = dtype_of(o, device.info.kind);
   const std::vector<PassProduct> products = pass_products(shape_config(*o.simulate), format_of(o), dtype);
-  const QmmPolicy policy = qmm_policy(o, device.info.kind);
+  const QmmPolicy policy = policy_of(o, device);
   const QmmStats stats = simulate({.products = products,
                                    .rows = int64_t(o.rows),
                                    .passes = int64_t(o.passes),
@@ -170,7 +166,7 @@ void print_markdown() {
       "policy and "
       "default options.\n`loft routes --device NAME` shows other shapes, `--explain-routes` the refusals.\n";
   for (const DeviceInfo& info : described_devices()) {
-    const Device device{info, table_of(info.kind)};
+    const Device device{info, qmm_table_of(info.kind)};
     // Formats with one answer share its lines.
     std::vector<std::pair<std::string, std::string>> answers;  // lines, and who gets them
     for (const char* name : kFormats) {

@@ -4,6 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "backend/cpu/cpu_qmm.h"
+#include "backend/hip/qmm_table.h"
+
 namespace loft {
 namespace {
 
@@ -70,6 +73,18 @@ std::optional<DeviceInfo> described_device(std::string_view name) {
     if (device.name == name) return device;
   }
   return std::nullopt;
+}
+
+std::span<const QmmKernel> qmm_table_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::Cpu:
+      return cpu_qmm_table();
+    case DeviceKind::Hip:
+      return hip_qmm_table();
+    case DeviceKind::Cuda:
+      return {};
+  }
+  return {};
 }
 
 std::string isa_text(uint32_t isa) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "backend/qmm_kernel.h"
+
 namespace loft {
 
 enum class DeviceKind : uint8_t { Cpu, Cuda, Hip };
@@ -61,6 +63,10 @@ struct QmmPolicy {
   std::optional<int64_t> panel_bytes{};  // unset: the device's; 0: the whole matrix in a temporary of the call
   bool force_low_cu = false;
   std::string forced_kernel{};  // option qmm-kernel: the only row that may run; empty: any
+  // Name of the described device whose table decides the route; this device's rows then carry it out. Empty: its own.
+  std::string route_as{};
+  std::optional<QmmRoute>
+      only_route{};  // set by the router while it carries out such a route: rows of others stand back
   QmmActivations activations = QmmActivations::A16;
   bool explain_routes = false;  // log each new shape's decision once (level Warn, so it shows)
 };

@@ -21,8 +21,15 @@ std::string explain(const QmmProblem& problem, const DeviceInfo& device, const R
     text += fmt::format("{} {:<34} {:<10} {:<10} {}\n", mark, row.name, route_name(row.route), layout_name(row.layout),
                         verdict);
   };
-  for (const Refusal& r : decision.refused) line(' ', *r.row, fmt::format("refused: {}", r.why));
-  if (decision.kernel) line('*', *decision.kernel, "runs");
+  const auto lines = [&](const std::vector<Refusal>& refused, const QmmKernel* kernel, const char* verdict) {
+    for (const Refusal& r : refused) line(' ', *r.row, fmt::format("refused: {}", r.why));
+    if (kernel) line('*', *kernel, verdict);
+  };
+  if (decision.decided_by || !decision.refused_there.empty()) {
+    lines(decision.refused_there, decision.decided_by, "decides the route");
+    text += fmt::format("{} carries it out:\n", device.name);
+  }
+  lines(decision.refused, decision.kernel, "runs");
   return text;
 }
 

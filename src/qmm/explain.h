@@ -7,7 +7,8 @@
 
 namespace loft {
 
-/// "affine4g64 f32 with f16 biases, n 4096, k 4096, m 64, cpu-zen4: holds for m 9..2147483647", then a line a row.
+/// "affine4g64 x f32, f16 scales and biases, n 4096, k 4096, m 64, cpu-zen4: holds for m 9..2147483647", then a line a
+/// row. Under qmm-route-as the rows of the device that decides come first, then those of the one that runs.
 std::string explain(const QmmProblem& problem, const DeviceInfo& device, const RouteDecision& decision);
 
 }  // namespace loft

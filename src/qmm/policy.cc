@@ -1,17 +1,48 @@
 #include "qmm/policy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <vector>
+
+#include "backend/described_devices.h"
+#include "core/error.h"
 
 namespace loft {
 namespace {
 
 constexpr uint64_t kMostPanelBytes = uint64_t(1) << 40;  // larger ones change nothing
 
+/// Whose table decides for a device of this kind; empty: its own.
+std::string route_as(const Options& o, DeviceKind kind) {
+  if (!o.qmm_route_as) return o.qmm_policy == "published" && kind != DeviceKind::Hip ? kPublishedDevice : "";
+  const DeviceInfo device = find_described_device(*o.qmm_route_as);
+  if (o.qmm_policy == "published" && device.kind != DeviceKind::Hip) {
+    fail(Code::BadRequest, "qmm-route-as {}: qmm-policy published has thresholds for AMD devices only", device.name);
+  }
+  return device.name;
+}
+
 }  // namespace
 
+DeviceInfo find_described_device(const std::string& name) {
+  if (const std::optional<DeviceInfo> found = described_device(name)) return *found;
+  std::vector<std::string> known;
+  for (const DeviceInfo& d : described_devices()) known.push_back(d.name);
+  const std::string near = nearest_name(name, known);
+  fail(Code::BadRequest, "no described device '{}'{}; there are {}", name,
+       near.empty() ? "" : fmt::format("; did you mean {}?", near), fmt::join(known, ", "));
+}
+
 QmmPolicy qmm_policy(const Options& o, DeviceKind kind) {
-  const bool is_published = o.qmm_policy == "published" || (o.qmm_policy == "auto" && kind == DeviceKind::Hip);
   QmmPolicy p;
+  p.route_as = route_as(o, kind);
+  const DeviceKind decides = p.route_as.empty() ? kind : find_described_device(p.route_as).kind;
+  const bool is_published = o.qmm_policy == "published" || (o.qmm_policy == "auto" && decides == DeviceKind::Hip);
+  if (o.qmm_policy == "loft" && decides == DeviceKind::Hip) {
+    fail(Code::BadRequest,
+         "qmm-policy loft: loft has no thresholds of its own for AMD devices, wanted auto or published");
+  }
   p.kind = is_published ? QmmPolicyKind::Published : QmmPolicyKind::Loft;
   p.fused = o.qmm_fused == "off" ? QmmFused::Off : o.qmm_fused == "force" ? QmmFused::Force : QmmFused::Auto;
   if (o.qmm_fused_max_m) p.fused_max_m = int64_t(*o.qmm_fused_max_m);

@@ -6,7 +6,15 @@
 
 namespace loft {
 
-/// The policy for a device of this kind: qmm-policy auto is published on AMD, loft elsewhere.
+/// Of the published experiment: a Radeon 8060S.
+inline constexpr const char* kPublishedDevice = "gfx1151";
+
+/// The device that a name of the command line describes. Error: BadRequest with the nearest known name.
+DeviceInfo find_described_device(const std::string& name);
+
+/// The policy for a device of this kind: qmm-policy auto is published on AMD, loft elsewhere. Published thresholds are
+/// those of AMD chips, so elsewhere they route as gfx1151 does unless qmm-route-as names another. Error: BadRequest for
+/// a qmm-route-as that is unknown or has no published thresholds where they are wanted.
 QmmPolicy qmm_policy(const Options& options, DeviceKind kind);
 
 DequantCacheMode dequant_cache_mode(const Options& options);

@@ -19,13 +19,18 @@ struct RouteDecision {
   const QmmKernel* kernel = nullptr;  // null: no row serves
   MRange same{1, INT_MAX};            // every m for which this answer stands
   std::vector<Refusal> refused;       // in table order
+  // Under QmmPolicy::route_as: the row of the other device's table that decided the route, and its refusals. It does
+  // not run; `kernel` is the first row here that carries out its route.
+  const QmmKernel* decided_by = nullptr;
+  std::vector<Refusal> refused_there;
 };
 
 /// The layout of the first row that can run the weight at all (ruy's Path); Checkpoint when no row can.
 Layout choose_layout(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy,
                      std::span<const QmmKernel> rows);
 
-/// The first row of that layout whose range holds m (ruy's Tuning): the order of the table is the policy.
+/// The first row of that layout whose range holds m (ruy's Tuning): the order of the table is the policy. Under
+/// QmmPolicy::route_as the described device's table gives the route, then these rows are asked for that route only.
 RouteDecision select_qmm_route(const QmmProblem& problem, Layout layout, const DeviceInfo& device,
                                const QmmPolicy& policy, std::span<const QmmKernel> rows);
 

@@ -99,34 +99,70 @@ std::vector<QuantFormat> all_formats() {
   return formats;
 }
 
-/// Problems for which the rows leave some m of 1..4096 without a kernel, over formats x shapes x dtypes x CPUs x
-/// options.
-int count_holes(std::span<const QmmKernel> rows) {
-  int holes = 0;
+/// Every described CPU (each instruction set) and GPU, by its own table and each CPU as every other device.
+struct Machine {
+  DeviceInfo device;
+  std::string route_as;
+};
+std::vector<Machine> all_machines() {
+  std::vector<Machine> out;
   for (const DeviceInfo& device : described_devices()) {
+    out.push_back({device, ""});
     if (device.kind != DeviceKind::Cpu) continue;
-    for (const QuantFormat& format : all_formats()) {
-      for (int64_t n : {1, 7, 16, 576, 4096, 49152}) {
-        for (int64_t k : {128, 576, 640, 1536, 4096}) {
-          if (format.group == 128 && k % 128 != 0) continue;
-          for (DType x_dtype : {DType::F32, DType::F16, DType::BF16}) {
-            for (QmmActivations activations : {QmmActivations::A16, QmmActivations::A8, QmmActivations::F32}) {
-              const QmmSpec spec = {.format = format,
-                                    .x_dtype = x_dtype,
-                                    .scale_dtype = DType::F16,
-                                    .has_biases = format.kind == QuantKind::Affine,
-                                    .n = n,
-                                    .k = k};
-              const QmmPolicy policy{.forced_kernel = "", .activations = activations};
-              const Layout layout = choose_layout(spec, device, policy, rows);
-              for (int64_t m = 1; m <= 4096;) {
-                const RouteDecision d = select_qmm_route({.spec = spec, .m = m}, layout, device, policy, rows);
-                if (!d.kernel) ++holes;
-                m = d.same.hi + 1;
-              }
-            }
-          }
+    for (const DeviceInfo& as : described_devices()) out.push_back({device, as.name});
+  }
+  return out;
+}
+
+/// Options that take rows away or move their ranges.
+std::vector<QmmPolicy> all_policies() {
+  QmmPolicy f32, off, forced, low_ceiling, cache, early;
+  f32.activations = QmmActivations::F32;
+  off.fused = QmmFused::Off;
+  off.dequant_gemm = false;
+  forced.fused = QmmFused::Force;
+  low_ceiling.fused_max_m = 1;
+  cache.fused_max_m = 32;
+  cache.above_ceiling = QmmAboveCeiling::Cache;
+  early.dequant_m_threshold = 1;
+  early.force_low_cu = true;
+  return {{}, f32, off, forced, low_ceiling, cache, early};
+}
+
+std::vector<QmmSpec> specs_of(const std::vector<int64_t>& ns, const std::vector<int64_t>& ks) {
+  std::vector<QmmSpec> out;
+  for (const QuantFormat& format : all_formats()) {
+    for (int64_t n : ns) {
+      for (int64_t k : ks) {
+        if (format.group == 128 && k % 128 != 0) continue;
+        for (DType x_dtype : {DType::F32, DType::F16, DType::BF16}) {
+          out.push_back({.format = format,
+                         .x_dtype = x_dtype,
+                         .scale_dtype = x_dtype == DType::BF16 ? DType::BF16 : DType::F16,
+                         .has_biases = format.kind == QuantKind::Affine,
+                         .n = n,
+                         .k = k});
         }
+      }
+    }
+  }
+  return out;
+}
+
+/// Problems for which the rows leave some m of 1..4096 without a kernel, over all of the above.
+int count_holes(std::span<const QmmKernel> rows, const Machine& machine) {
+  int holes = 0;
+  const bool is_own = machine.route_as.empty();
+  const std::vector<QmmSpec> specs =
+      is_own ? specs_of({1, 7, 16, 576, 4096, 49152}, {128, 576, 640, 1536, 4096}) : specs_of({7, 4096}, {640, 4096});
+  for (QmmPolicy policy : all_policies()) {
+    policy.route_as = machine.route_as;
+    for (const QmmSpec& spec : specs) {
+      const Layout layout = choose_layout(spec, machine.device, policy, rows);
+      for (int64_t m = 1; m <= 4096;) {
+        const RouteDecision d = select_qmm_route({.spec = spec, .m = m}, layout, machine.device, policy, rows);
+        if (!d.kernel) ++holes;
+        m = d.same.hi + 1;
       }
     }
   }
@@ -134,7 +170,36 @@ int count_holes(std::span<const QmmKernel> rows) {
 }
 
 TEST(Route, EveryProductHasARowAtEveryM) {
-  EXPECT_EQ(count_holes(cpu_qmm_table()), 0);
+  for (const Machine& machine : all_machines()) {
+    EXPECT_EQ(count_holes(qmm_table_of(machine.device.kind), machine), 0)
+        << machine.device.name << " as " << machine.route_as;
+  }
+}
+
+/// The walk above steps over the m that a decision names; here each m is asked.
+TEST(Route, NoMInsideADecisionIsAHole) {
+  for (const DeviceInfo& device : described_devices()) {
+    const std::span<const QmmKernel> rows = qmm_table_of(device.kind);
+    for (const QmmPolicy& policy : all_policies()) {
+      for (int bits : {3, 4}) {
+        const QmmSpec spec = {.format = {QuantKind::Affine, bits, 64},
+                              .x_dtype = DType::BF16,
+                              .scale_dtype = DType::BF16,
+                              .has_biases = true,
+                              .n = 4096,
+                              .k = 4096};
+        const Layout layout = choose_layout(spec, device, policy, rows);
+        RouteDecision last;
+        last.same = {1, 0};
+        for (int64_t m = 1; m <= 4096; ++m) {
+          const RouteDecision d = select_qmm_route({spec, m}, layout, device, policy, rows);
+          ASSERT_TRUE(d.kernel && d.same.lo <= m && m <= d.same.hi) << device.name << " m " << m;
+          ASSERT_TRUE(m > last.same.hi || d.kernel == last.kernel) << device.name << " m " << m;
+          last = d;
+        }
+      }
+    }
+  }
 }
 
 std::string row_for(std::string_view device, const QuantFormat& format, QmmActivations activations, int64_t m) {
@@ -171,7 +236,7 @@ TEST(Route, EveryX86WithoutAvx512HasAFixedPointRow) {
 /// The rule of EveryProductHasARowAtEveryM would notice: without the reference row some products have none.
 TEST(Route, WithoutTheReferenceRowThereAreHoles) {
   const std::span<const QmmKernel> rows = cpu_qmm_table();
-  EXPECT_GT(count_holes(rows.first(rows.size() - 1)), 0);
+  EXPECT_GT(count_holes(rows.first(rows.size() - 1), {*described_device("cpu-scalar"), ""}), 0);
 }
 
 TEST(Route, NamesAreUnique) {

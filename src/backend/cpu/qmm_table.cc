@@ -13,6 +13,11 @@ MRange any_m(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
   return {};
 }
 
+// Another device's table has decided the route (qmm-route-as): rows then say only what they can do, not where they win.
+bool is_decided(const QmmPolicy& policy) {
+  return policy.only_route.has_value();
+}
+
 const char* reject_not_plain(const QmmSpec& spec, const DeviceInfo& device) {
   if (device.kind != DeviceKind::Cpu) return "needs a cpu";
   if (!spec.transposed) return "needs w [n, k]";
@@ -24,7 +29,7 @@ const char* reject_dequant(const QmmSpec& spec, const DeviceInfo& device, const 
   if (const char* why = reject_not_plain(spec, device)) return why;
   if (spec.format.kind == QuantKind::Dense) return "needs a quantized format";
   if (!device.has_gemm_library) return "no gemm library";
-  return policy.dequant_gemm ? nullptr : "qmm-dequant-gemm is off";
+  return policy.dequant_gemm || is_decided(policy) ? nullptr : "qmm-dequant-gemm is off";
 }
 
 const char* reject_scalar(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy&) {
@@ -57,7 +62,8 @@ const char* reject_codes_words(const QmmSpec& spec, const DeviceInfo& device, co
 
 template <const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&)>
 const char* reject_fused_by(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
-  return policy.fused == QmmFused::Off ? "qmm-fused is off" : reject(spec, device, policy);
+  if (policy.fused == QmmFused::Off && !is_decided(policy)) return "qmm-fused is off";
+  return reject(spec, device, policy);
 }
 
 /// Whether some fused row serves the product: the AVX2 row runs wherever the others do.
@@ -71,6 +77,7 @@ const char* reject_a8_avx512(const QmmSpec& spec, const DeviceInfo& device, cons
 }
 
 const char* reject_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (is_decided(policy)) return reject_dequant(spec, device, policy);
   if (const char* why = reject_fused(spec, device, policy)) return why;
   if (policy.fused == QmmFused::Force) return "qmm-fused=force removes the ceiling";
   if (!policy.fused_max_m) return "the fused kernel has no ceiling here";
@@ -97,6 +104,13 @@ const char* reject_f32_avx2(const QmmSpec& spec, const DeviceInfo& device, const
   return (device.isa & kIsaAvx2) ? nullptr : "needs avx2";
 }
 
+// The f32 rows are tile kernels too. Where no other fused row can run, they carry out that route for another device;
+// left to itself this machine calls them Gemv.
+template <const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&)>
+const char* reject_stand_in(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  return is_decided(policy) ? reject(spec, device, policy) : "stands in where another device decides";
+}
+
 MRange one_row(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
   return {1, 1};
 }
@@ -113,6 +127,7 @@ const char* reject_vector_avx512(const QmmSpec& spec, const DeviceInfo& device, 
 
 // One row of x is the vector kernel's where it can serve.
 MRange range_fused(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (is_decided(policy)) return {};
   return {reject_vector_avx512(spec, device, policy) ? 1 : 2, INT_MAX};
 }
 
@@ -123,6 +138,7 @@ MRange range_a8(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
 }
 
 MRange range_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (is_decided(policy)) return {};
   const int64_t fused_from = range_fused(spec, device, policy).lo;
   return {std::max({fused_from, policy.fused_max_m.value_or(1), policy.dequant_m_threshold.value_or(1)}), INT_MAX};
 }
@@ -131,6 +147,7 @@ MRange range_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const 
 // fused row it would win on AVX2 from about 128 rows (one Zen 4 thread, mxfp4, n = k = 4096, GF/s of the f32 row and of
 // the panels with oneDNN held to AVX2: 53 and 28 at 32 rows, 50 and 69 at 128); on AVX-512 it ties from 512 on.
 MRange range_dequant(const QmmSpec&, const DeviceInfo&, const QmmPolicy& policy) {
+  if (is_decided(policy)) return {};
   return policy.dequant_m_threshold ? MRange{*policy.dequant_m_threshold, INT_MAX} : MRange{1, 0};
 }
 
@@ -158,6 +175,8 @@ const QmmKernel kRows[] = {
      reject_dequant, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmv_affine_a16_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, one_row, reject_vector_avx512,
      workspace_of<kVectorAvx512Entry>, LOFT_X86(kVectorAvx512Entry)},
+    {"qmm_any_f32_tile_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_stand_in<reject_f32_avx512>, workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
     {"qmm_any_f32_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx512,
      workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
     {"qmm_codes_a16_avxvnni", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
@@ -165,8 +184,12 @@ const QmmKernel kRows[] = {
      LOFT_X86(kCodesAvxVnniEntry)},
     {"qmm_codes_a16_avx2", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
      reject_fused_by<reject_codes_words<kIsaAvx2>>, workspace_of<kCodesAvx2Entry>, LOFT_X86(kCodesAvx2Entry)},
+    {"qmm_any_f32_tile_avx2", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_stand_in<reject_f32_avx2>, workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
     {"qmm_any_f32_avx2", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx2,
      workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
+    {"qmm_any_f32_tile_scalar", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_stand_in<reject_scalar>, workspace_of<kScalarEntry>, &kScalarEntry},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,
      workspace_of<kScalarEntry>, &kScalarEntry},
 };
