@@ -5,54 +5,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/qmm_test_data.h"
-#include "ops/linear.h"
+#include "ops/test_product.h"
 
 namespace loft {
 namespace {
 
-using testing::TestWeight;
-
-struct Shape {
-  int64_t m, n, k;
-};
-
-/// One layer, prepared as a model prepares it, with a cache of its own.
-struct Product {
-  Shape shape;
-  DType dtype;
-  std::unique_ptr<Backend> backend;
-  TestWeight weight;
-  Linear layer;
-  LinearWorkspace workspace;
-
-  Product(const Shape& s, DType x_dtype, const QmmPolicy& policy, const DequantCacheOptions& cache = {})
-      : shape(s), dtype(x_dtype) {
-    CpuBackendOptions options;
-    options.threads = 2;
-    options.policy = policy;
-    backend = open_cpu_backend(options);
-    weight = testing::make_test_weight(
-        {.format = {QuantKind::Affine, 4, 64}, .n = s.n, .k = s.k, .scale_dtype = DType::BF16, .seed = 1});
-    layer.name = "layers.0.q_proj";
-    layer.weight = weight.view;
-    LinearPlan plan;
-    Linear* const layers[] = {&layer};
-    prepare_weights(*backend, plan, layers, dtype, s.m);
-    workspace = make_linear_workspace(*backend, plan, cache);
-  }
-
-  std::vector<uint8_t> run() {
-    std::vector<uint8_t> x = testing::as_dtype(testing::make_test_x(shape.m, shape.k, dtype, 2), dtype);
-    std::vector<uint8_t> y(size_t(shape.m * shape.n) * dtype_bytes(dtype), 0xff);  // NaN
-    linear(*backend, workspace, layer, make_tensor(x.data(), dtype, {shape.m, shape.k}),
-           make_tensor(y.data(), dtype, {shape.m, shape.n}));
-    return y;
-  }
-  DequantCacheStats cache() const { return linear_stats(*backend, workspace).cache; }
-  QmmRoute route() const { return layer.kernel->route; }
-};
+using Product = testing::TestProduct;
+using Shape = testing::ProductShape;
 
 bool has_fused_row() {
   constexpr uint32_t kNeeds = kIsaAvx512 | kIsaAvx512Vnni | kIsaAvx512Vbmi;
@@ -164,7 +123,7 @@ TEST(QmmDequantCache, PanelsTakeNoMemoryBeyondTheWorkspace) {
   const size_t before = p.backend->memory().active_bytes;
   p.run();
   EXPECT_EQ(p.backend->memory().peak_bytes, before);
-  const QmmStats stats = linear_stats(*p.backend, p.workspace);
+  const QmmStats stats = p.stats();
   EXPECT_GT(stats.panel_high_water_bytes, 0u);
   EXPECT_LE(stats.panel_high_water_bytes, p.workspace.buffer.bytes());
   EXPECT_EQ(stats.gemm_fallbacks, 0u);

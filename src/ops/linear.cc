@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "qmm/explain.h"
+#include "qmm/fold_batch.h"
 #include "qmm/route.h"
 #include "qmm/simulate.h"
 
@@ -183,12 +184,43 @@ size_t count_segments(std::span<Linear* const> layers, size_t first) {
   return end - first;
 }
 
+/// t [batch, m, c] as rows [batch * m, c] of the same memory.
+Tensor rows_of_batch(const Tensor& t) {
+  const int64_t row = t.dim(1) > 1 ? t.stride[1] : t.stride[0];
+  LOFT_CHECK(t.rank == 3 && (t.dim(0) <= 1 || t.stride[0] == t.dim(1) * row));
+  Tensor rows = make_tensor(t.data, t.dtype, {t.dim(0) * t.dim(1), t.dim(2)});
+  rows.stride = {row, t.stride[2]};
+  return rows;
+}
+
+/// Item i of t [batch, m, c], as [m, c].
+Tensor item_of_batch(const Tensor& t, int64_t i) {
+  Tensor item = make_tensor(static_cast<uint8_t*>(t.data) + size_t(i * t.stride[0]) * dtype_bytes(t.dtype), t.dtype,
+                            {t.dim(1), t.dim(2)});
+  item.stride = {t.stride[1], t.stride[2]};
+  return item;
+}
+
+void linear_batch(Backend& backend, LinearWorkspace& workspace, std::span<Linear* const> layers, const Tensor& x,
+                  std::span<const Tensor> outputs) {
+  const auto run = [&](const auto& view) {
+    std::array<Tensor, kMaxLinearParts> ys;
+    std::transform(outputs.begin(), outputs.end(), ys.begin(), view);
+    linear_many(backend, workspace, layers, view(x), std::span(ys).first(outputs.size()));
+  };
+  QmmProblem problem{.spec = spec_of(*layers[0]), .m = x.dim(1)};
+  problem.spec.batch_x = int(x.dim(0));
+  if (fold_batch(problem, x.is_contiguous()).spec.batch_x == 1) return run(rows_of_batch);
+  for (int64_t i = 0; i < x.dim(0); ++i) run([i](const Tensor& t) { return item_of_batch(t, i); });
+}
+
 }  // namespace
 
 void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear* const> layers, const Tensor& x,
                  std::span<const Tensor> outputs) {
   LOFT_CHECK(layers.size() == outputs.size() && layers.size() <= size_t(kMaxLinearParts));
   if (layers.empty() || x.dim(0) == 0) return;
+  if (x.rank == 3) return linear_batch(backend, workspace, layers, x, outputs);
   std::array<QmmPart, kMaxLinearParts> parts;
   for (size_t i = 0; i < layers.size(); ++i) {
     Linear& layer = *layers[i];

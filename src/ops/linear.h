@@ -60,10 +60,13 @@ LinearWorkspace make_linear_workspace(Backend& backend, const LinearPlan& plan, 
 /// The counters of all products so far.
 QmmStats linear_stats(const Backend& backend, const LinearWorkspace& workspace);
 
-/// y [m, n] = x [m, k] W^T (+ bias). x and y of the dtype given to prepare_linear, x contiguous, y rows may be strided.
+/// y [m, n] = x [m, k] W^T (+ bias). x and y of the dtype given to prepare_linear, rows of x contiguous, y rows may be
+/// strided. Or x [batch, m, k], y [batch, m, n]: a contiguous x is folded into batch * m rows (at most the max_m of
+/// prepare_linear); the items of a strided one are products of their own.
 void linear(Backend& backend, LinearWorkspace& workspace, Linear& layer, const Tensor& x, const Tensor& y);
 
-/// Several layers over one x (q/k/v, gate/up): x is prepared once. outputs[i] [m, n_i]. At most kMaxLinearParts layers.
+/// Several layers over one x (q/k/v, gate/up): x is prepared once. outputs[i] [m, n_i], or with a batch as x has one.
+/// At most kMaxLinearParts layers.
 inline constexpr int kMaxLinearParts = 4;
 void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear* const> layers, const Tensor& x,
                  std::span<const Tensor> outputs);
