@@ -23,9 +23,23 @@ struct Outcome {
 struct Input {
   std::vector<std::string> environment;  // further "NAME=VALUE"
   std::string text;                      // on stdin
+  bool without_settings = false;         // drop inherited variables that loft or the published programs read
+  unsigned limit_s = 0;                  // end it with SIGALRM after that many seconds; 0: no limit
   // Called with the text of stdout so far whenever some came: may send the process a signal.
   std::function<void(pid_t, const std::string&)> on_output;
 };
+
+/// In a child: forgets the inherited settings.
+inline void drop_settings() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string text = *entry;
+    for (const char* prefix : {"LOFT_", "MLX_", "MLXCEL_", "ROCM_GPU_GUARD_", "BENCH_"}) {
+      if (text.starts_with(prefix)) names.push_back(text.substr(0, text.find('=')));
+    }
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
 
 /// Starts `binary` with args and waits for its end.
 inline Outcome run(const std::string& binary, std::vector<std::string> args, const Input& input = {}) {
@@ -35,6 +49,8 @@ inline Outcome run(const std::string& binary, std::vector<std::string> args, con
   if (child == 0) {
     dup2(in[0], 0), dup2(out[1], 1), dup2(err[1], 2);
     for (int fd : {in[0], in[1], out[0], out[1], err[0], err[1]}) close(fd);
+    if (input.without_settings) drop_settings();
+    alarm(input.limit_s);
     for (const std::string& e : input.environment) putenv(const_cast<char*>(e.c_str()));
     std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
     for (std::string& a : args) argv.push_back(a.data());
