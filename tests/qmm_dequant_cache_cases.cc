@@ -108,7 +108,7 @@ TEST(DISABLED_Child, Case) {
 }
 
 /// Seen to fail, in the first two cases and whole_matrix_is_freed only, with the route of the first row of
-/// hip/qmm_table.cc made DequantGemm: misses=1 inserts=1 bypassed=0 entries=1. Mutant: ceiling-returns-dequant-gemm.
+/// hip/qmm_table.cc made DequantGemm: misses=1 inserts=1 bypassed=0 entries=1. Mutant: ceiling_route_published.
 TEST(QmmDequantCacheCases, EveryCaseInAProcessOfItsOwn) {
   child_cases::run_all(kCases);
 }

@@ -187,7 +187,7 @@ TEST(DISABLED_Child, Case) {
 }
 
 /// Seen to fail with Whole parsing 32 bits (4294967297 became 1) and with the whole-string check of parse_whole left
-/// out. Mutants: option-wraps, option-junk.
+/// out. Mutants: option_range, option_junk.
 TEST(QmmEnv, EveryCaseInAProcessOfItsOwn) {
   child_cases::run_all(kCases);
 }

@@ -33,7 +33,7 @@ std::vector<uint8_t> run_as(Product& p, std::initializer_list<int64_t> x_dims, s
 }
 
 /// Formats whose published kernels differ between one row and several. Seen to fail with fold_batch returning its
-/// argument. Mutant: fold-none.
+/// argument. Mutant: fold_none.
 TEST(Batch, TheShapesOfOneProductGiveEqualBytes) {
   for (const QmmPolicy& policy : some_policies()) {
     for (int bits : {3, 4, 6}) {

@@ -30,7 +30,7 @@ TEST(FoldBatch, AContiguousBatchOverOneWeightBecomesRows) {
   }
 }
 
-/// Seen to fail with either question taken out. Mutants: fold-strided, fold-batched-weight.
+/// Seen to fail with either question taken out. Mutants: fold_strided, fold_batched_weight.
 TEST(FoldBatch, AStridedXABatchedWeightAndABroadcastStayABatch) {
   EXPECT_TRUE(is_unchanged(problem_of(4, 1, 1), false));
   EXPECT_TRUE(is_unchanged(problem_of(4, 4, 1), true));

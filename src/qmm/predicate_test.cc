@@ -28,7 +28,7 @@ bool runs(const QmmProblem& problem, QmmPolicy policy = {}) {
   return there;
 }
 
-/// Seen to fail with either enumerator left out. Mutants: predicate-cached, predicate-above-ceiling.
+/// Seen to fail with either enumerator left out. Mutants: predicate_cached, predicate_above_ceiling.
 TEST(Predicate, BothRoutesAreDequantizeAndGemm) {
   EXPECT_TRUE(runs(problem_of(128, DType::BF16))) << "above the ceiling";
   EXPECT_TRUE(runs(problem_of(128, DType::F16))) << "through the cache";
@@ -49,7 +49,7 @@ TEST(Predicate, TheOtherRoutesAreNot) {
   EXPECT_FALSE(runs(problem_of(128, DType::F16), off));
 }
 
-/// Seen to fail with either of the first two questions taken out. Mutant: predicate-one-row.
+/// Seen to fail with either of the first two questions taken out. Mutant: predicate_one_row.
 TEST(Predicate, OneRowWideTypesAndAMissingLibraryAreNot) {
   EXPECT_FALSE(runs(problem_of(1, DType::F16, 3))) << "3 bits always dequantize, but one row is no GEMM";
   EXPECT_TRUE(runs(problem_of(2, DType::F16, 3)));

@@ -65,7 +65,7 @@ std::vector<QmmPolicy> some_policies() {
 }
 
 /// Seen to fail with the fp8 route left to a gfx1201 (no row here), and with the stand-in rows taken out of
-/// cpu/qmm_table.cc (none for WmmaDense on AVX2). Mutant: route-as-fp8.
+/// cpu/qmm_table.cc (a scalar CPU has none for WmmaDense). Mutant: route_as_fp8.
 TEST(RouteAs, EveryCpuTakesTheRouteOfTheOtherDeviceAtEveryM) {
   for (const DeviceInfo& cpu : described_devices()) {
     if (cpu.kind != DeviceKind::Cpu) continue;
@@ -85,7 +85,7 @@ TEST(RouteAs, EveryCpuTakesTheRouteOfTheOtherDeviceAtEveryM) {
 }
 
 /// A layer asks again only when m leaves `same`. Seen to fail with `same` of the rows here alone. Mutant:
-/// route-as-same.
+/// route_as_same.
 TEST(RouteAs, ADecisionHoldsForEveryMThatItNames) {
   for (const char* name : {"cpu-avx2", "cpu-zen4"}) {
     const DeviceInfo cpu = *described_device(name);
