@@ -27,6 +27,7 @@ struct Input {
   unsigned limit_s = 0;                  // end it with SIGALRM after that many seconds; 0: no limit
   // Called with the text of stdout so far whenever some came: may send the process a signal.
   std::function<void(pid_t, const std::string&)> on_output;
+  std::function<void(pid_t, const std::string&)> on_error_output = {};  // the same for stderr
 };
 
 /// In a child: forgets the inherited settings.
@@ -79,7 +80,8 @@ inline Outcome run(const std::string& binary, std::vector<std::string> args, con
         continue;
       }
       texts[i]->append(buffer.data(), size_t(n));
-      if (i == 0 && input.on_output) input.on_output(child, result.out);
+      const auto& told = i == 0 ? input.on_output : input.on_error_output;
+      if (told) told(child, *texts[i]);
     }
   }
   int status = 0;

@@ -12,6 +12,7 @@ int run_compare(const ParsedArgs& args);
 int run_completion(const ParsedArgs& args);
 int run_convert(const ParsedArgs& args);
 int run_devices(const ParsedArgs& args);
+int run_guard(const ParsedArgs& args);
 int run_inspect(const ParsedArgs& args);
 int run_quantize(const ParsedArgs& args);
 int run_routes(const ParsedArgs& args);

@@ -14,6 +14,8 @@ constexpr Positional kSynthPositions[] = {{"SHAPE", "name of a real shape (smoll
                                           {"DST", "folder to make; must not exist", true}};
 constexpr Positional kTwoTraces[] = {{"REFERENCE", "trace of the baseline", true},
                                      {"CANDIDATE", "trace to judge", true}};
+constexpr Positional kCommandPosition[] = {
+    {"-- COMMAND ARGS..", "program to run, with its arguments as they are", false, true}};
 constexpr Positional kShapePosition[] = {{"SHAPE", "name of a model shape; unset: llama-3.1-8b", false}};
 constexpr Positional kShellPosition[] = {{"SHELL", "bash", true}};
 
@@ -44,6 +46,12 @@ constexpr Subcommand kSubcommands[] = {
     {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
      "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
      run_compare},
+    {"guard", kGuard, "Runs a command alone on its machine, and again when it was disturbed.", kCommandPosition,
+     "--hold -- COMMAND only holds the lock; --status tells who does. Exit status: that of COMMAND (128 + signal); 75 "
+     "when no\n"
+     "clean run came about; 126, 127 COMMAND cannot run; 129, 130, 143 ended by a signal; 2 a bad option. "
+     "docs/guard.md tells more.",
+     run_guard},
     {"routes", kRoutes, "Shows which kernel serves which product, here or on a described device.", kShapePosition,
      "--simulate SHAPE counts routes and cache over passes. --json: {\"schema\": \"loft.routes/1\", shape, device, "
      "policy, "

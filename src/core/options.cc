@@ -118,12 +118,18 @@ std::string hint(std::string_view name, std::span<const std::string> known) {
 // CLI11 splits argv; every value is read by our own parsers so that a flag and a variable obey the same rule.
 struct SplitArgs {
   std::map<const OptionRow*, std::vector<std::string>> flags;
-  std::vector<std::string> positionals;
+  std::vector<std::string> positionals, rest;
   ParsedArgs::Ask ask = ParsedArgs::Ask::Run;
 };
 
 SplitArgs split(const Subcommand& command, std::span<const std::string> args) {
   SplitArgs out;
+  if (!command.positionals.empty() && command.positionals.back().is_rest) {
+    // The words of another program are none of ours, so CLI11 never sees them.
+    const auto bar = std::find(args.begin(), args.end(), "--");
+    if (bar != args.end()) out.rest.assign(bar + 1, args.end());
+    args = args.first(size_t(bar - args.begin()));
+  }
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
@@ -170,7 +176,7 @@ SplitArgs split(const Subcommand& command, std::span<const std::string> args) {
 }
 
 // Published names that loft knows to belong to the same family; one that no row implements is told, not refused.
-constexpr std::string_view kAliasPrefixes[] = {"MLX_ROCM_"};
+constexpr std::string_view kAliasPrefixes[] = {"MLX_ROCM_", "ROCM_GPU_GUARD_"};
 
 std::map<std::string, std::string> read_environment(std::span<const std::string> environment) {
   std::set<std::string> known, aliases;
@@ -208,6 +214,12 @@ bool set_from_alias(const OptionRow& row, const std::string& text, Options& opti
       break;
   }
   return row.set(options, text);
+}
+
+// A bar would end the cell of a Markdown table.
+std::string table_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text;
 }
 
 // What an alias accepts, where that differs from the option's own words.
@@ -304,6 +316,7 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
   ParsedArgs parsed;
   parsed.ask = split_args.ask;
   parsed.positionals = split_args.positionals;
+  parsed.rest = split_args.rest;
   for (const OptionRow& row : option_rows()) {
     Source source = Source::Default;
     const auto flag = split_args.flags.find(&row);
@@ -332,15 +345,18 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
     parsed.sources.push_back(source);
   }
   if (parsed.ask != ParsedArgs::Ask::Run) return parsed;
-  size_t n_required = 0;
-  for (const Positional& p : command.positionals) n_required += p.required ? 1 : 0;
+  size_t n_required = 0, n_listed = 0;
+  for (const Positional& p : command.positionals) {
+    n_required += p.required ? 1 : 0;
+    n_listed += p.is_rest ? 0 : 1;
+  }
   if (parsed.positionals.size() < n_required) {
     fail(Code::BadRequest, "loft {}: {} is missing; see loft {} --help", command.name,
          command.positionals[parsed.positionals.size()].name, command.name);
   }
-  if (parsed.positionals.size() > command.positionals.size()) {
+  if (parsed.positionals.size() > n_listed) {
     fail(Code::BadRequest, "loft {}: '{}' is one argument too many; see loft {} --help", command.name,
-         parsed.positionals[command.positionals.size()], command.name);
+         parsed.positionals[n_listed], command.name);
   }
   return parsed;
 }
@@ -412,10 +428,8 @@ std::string options_markdown(std::span<const Subcommand> commands) {
     for (const Subcommand& command : commands) {
       if (applies(row, command)) takers.emplace_back(command.name);
     }
-    std::string wanted = row.wanted;
-    for (size_t at = 0; (at = wanted.find('|', at)) != std::string::npos; at += 2) wanted.insert(at, "\\");
     out += fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} |\n", row.flag, row.also, row.variable,
-                       row.alias_variable, row.show(defaults), wanted,
+                       row.alias_variable, table_cell(row.show(defaults)), table_cell(row.wanted),
                        (row.where & kAll) == kAll ? "all" : fmt::format("{}", fmt::join(takers, ", ")), row.help);
   }
   return out;

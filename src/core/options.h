@@ -45,6 +45,7 @@ bool Whole<lo, hi>::parse(std::string_view text, Value& value) {
 using Rows = Whole<1, 2147483647>;
 using Entries = Whole<0, 2147483647>;
 using Count = Whole<0, 18446744073709551615ull>;
+using SampleMs = Whole<20, 10000>;
 struct Bytes {  // K, M, G are powers of 1024
   using Value = uint64_t;
   static std::string wanted() { return "a number of bytes, or one with K, M or G"; }
@@ -126,6 +127,7 @@ enum Scope : uint32_t {
   kVersion = 1u << 11,
   kCompletion = 1u << 12,
   kCompare = 1u << 13,
+  kGuard = 1u << 14,
   kDebug = 1u << 31,  // shown by --help-all only
 };
 inline constexpr uint32_t kModel = kRun | kServe | kBench | kTrace | kPerplexity;
@@ -171,6 +173,7 @@ struct Positional {
   const char* name;
   const char* help;
   bool required;
+  bool is_rest = false;  // every word after "--", verbatim; stands last in its list
 };
 struct ParsedArgs;
 struct Subcommand {
@@ -186,6 +189,7 @@ struct ParsedArgs {
   Options options;
   std::vector<Source> sources;           // one an option row
   std::vector<std::string> positionals;  // as many as required, at most as many as listed
+  std::vector<std::string> rest;         // the words of a positional that is_rest
   enum class Ask : uint8_t { Run, Help, HelpAll, PrintOptions } ask = Ask::Run;
   bool has(std::string_view option_name) const;  // given by flag, variable or alias
 };

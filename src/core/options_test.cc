@@ -72,6 +72,25 @@ TEST(Options, ABadAliasKeepsTheDefault) {
   EXPECT_EQ(parsed({}, {"MLXCEL_PREFILL_CHUNK="}).options.prefill_chunk, 2048u);
 }
 
+// Seen to fail: split gives the words after "--" to CLI11.
+TEST(Options, TheWordsOfAnotherProgramAreLeftAlone) {
+  constexpr Positional kRest[] = {{"-- COMMAND", "program", false, true}};
+  const Subcommand guard = {"guard", kGuard, "brief", kRest, "", nullptr};
+  const std::vector<std::string> args = {"--idle-secs", "08",   "--", "run",    "--idle-secs",
+                                         "5",           "-x=1", "--", "--help", ""};
+  const ParsedArgs p = parse_args(guard, args, {});
+  EXPECT_EQ(p.options.idle_secs, 8u);
+  EXPECT_EQ(p.ask, ParsedArgs::Ask::Run);
+  EXPECT_EQ(p.rest, (std::vector<std::string>{"run", "--idle-secs", "5", "-x=1", "--", "--help", ""}));
+  EXPECT_TRUE(p.positionals.empty());
+  try {
+    parse_args(guard, std::vector<std::string>{"sleep", "1"}, {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("'sleep' is one argument too many"));
+  }
+}
+
 TEST(Options, BytesTakeUnitsAndRefuseOverflow) {
   EXPECT_EQ(parsed({"--memory-limit", "2G"}).options.memory_limit, uint64_t(2) << 30);
   EXPECT_EQ(parsed({"--memory-limit", "512k"}).options.memory_limit, 512u << 10);

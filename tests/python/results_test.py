@@ -20,7 +20,7 @@ TABLES = {
     "turned": {"rows": [{"file": "bench.json", "each": "tests", "where": {"n_gen": 128}}], "transpose": True,
                "columns": [{"title": "test", "cell": "{name}"}, {"title": "share", "cell": "{median / $.total:.1%}"}]},
     "lines": {"rows": [{"file": "rounds.jsonl", "each": ""}],
-              "columns": [{"title": "round", "cell": "{@key:d}"}, {"title": "last", "cell": "{s.-1:.3g}"}]},
+              "columns": [{"title": "round", "cell": "{@key:d}"}, {"title": "last", "cell": "{s.-1:.3g} of {s.#:d}"}]},
     "gain": {"file": "bench.json", "cell": "{tests.0.median / tests.1.median:.2f}"},
     "log": {"text": "run.log"},
 }
@@ -54,8 +54,8 @@ FILLED = """# A page
 <!-- loft:begin lines -->
 | round | last |
 |---:|---:|
-| 0 | 2 |
-| 1 | 0.333 |
+| 0 | 2 of 2 |
+| 1 | 0.333 of 1 |
 <!-- loft:end -->
 The gain is <!-- loft:begin gain -->19.67<!-- loft:end --> times, <!-- loft:begin gain -->19.67<!-- loft:end -->.
 <!-- loft:begin log -->
@@ -107,7 +107,7 @@ class Results(unittest.TestCase):
     # Seen to fail: check_page compares nothing.
     def test_an_edited_cell_is_found(self):
         self.sealed_and_filled()
-        for before, after in (("62.8 (", "62.9 ("), ("| 1 | 0.333 |\n", ""), (">19.67<!-- loft:end -->.", ">19.68<!-- loft:end -->."),
+        for before, after in (("62.8 (", "62.9 ("), ("| 1 | 0.333 of 1 |\n", ""), (">19.67<!-- loft:end -->.", ">19.68<!-- loft:end -->."),
                               (" two", " too")):
             edited = FILLED.replace(before, after)
             self.assertNotEqual(edited, FILLED)
