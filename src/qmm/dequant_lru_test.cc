@@ -51,6 +51,10 @@ TEST(DequantLru, TwoPassesOverRealShapesNeverHitAndPinTheLastEntries) {
 TEST(DequantLru, AutoBypassesWhatCannotHit) {
   EXPECT_EQ(two_passes(DequantCacheMode::Auto, gemma3_4b_pass()), (DequantCacheStats{.bypasses = 340}));
   EXPECT_EQ(two_passes(DequantCacheMode::Auto, llama31_8b_pass()), (DequantCacheStats{.bypasses = 320}));
+  // Too many for the limit of entries, then too many bytes.
+  EXPECT_EQ(two_passes(DequantCacheMode::Auto, std::vector<uint64_t>(9, 1)), (DequantCacheStats{.bypasses = 18}));
+  EXPECT_EQ(two_passes(DequantCacheMode::Auto, {uint64_t(200) << 20, uint64_t(57) << 20}),
+            (DequantCacheStats{.bypasses = 4}));
 }
 
 TEST(DequantLru, AutoKeepsAModelThatFits) {
