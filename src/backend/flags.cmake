@@ -32,6 +32,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   endforeach()
 endif()
 
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(tile_file ${PROJECT_SOURCE_DIR}/src/backend/cpu/qmm_tile_neon)
+  set_source_files_properties(${tile_file}dotprod.cc PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+dotprod)
+  set_source_files_properties(${tile_file}i8mm.cc PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+dotprod+i8mm)
+endif()
+
 # Fuzzing and sanitizer runs are about parsers; instrumented row kernels take a compiler minutes each.
 if(LOFT_FUZZ)
   file(GLOB row_kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/row_kernels_*.cc

@@ -78,6 +78,9 @@ extern const CpuQmmEntry kF32Avx512Entry;
 extern const CpuQmmEntry kF32Avx2Entry;
 extern const CpuQmmEntry kCodesAvx2Entry;
 extern const CpuQmmEntry kCodesAvxVnniEntry;
+extern const CpuQmmEntry kCodesA16NeonDotprodEntry;
+extern const CpuQmmEntry kCodesA16NeonI8mmEntry;
+extern const CpuQmmEntry kCodesA8NeonI8mmEntry;
 extern const CpuQmmEntry kPanelsEntry;
 
 /// Row `row` of w as f32 [k], rounded to `dtype` on the way: what a dense copy of that type holds.

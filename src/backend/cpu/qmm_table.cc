@@ -60,20 +60,36 @@ const char* reject_codes_words(const QmmSpec& spec, const DeviceInfo& device, co
   return needs & kIsaAvxVnni ? "needs avx vnni" : "needs avx2";
 }
 
+/// sdot multiplies signed bytes, so codes have 7 bits at most; usdot has no such bound.
+template <uint32_t needs>
+const char* reject_codes_neon(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (const char* why = reject_codes(spec, device, policy)) return why;
+  if ((device.isa & needs) != needs) return needs & kIsaNeonI8mm ? "needs neon i8mm" : "needs neon dotprod";
+  return !(needs & kIsaNeonI8mm) && spec.format.bits == 8 ? "needs at most 7 bits" : nullptr;
+}
+
 template <const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&)>
 const char* reject_fused_by(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
   if (policy.fused == QmmFused::Off && !is_decided(policy)) return "qmm-fused is off";
   return reject(spec, device, policy);
 }
 
-/// Whether some fused row serves the product: the AVX2 row runs wherever the others do.
+/// Whether some fused row serves the product: the AVX2 row runs wherever the others of its family do, and so does one
+/// of the two ARM rows.
 const char* reject_fused(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
-  return reject_fused_by<reject_codes_words<kIsaAvx2>>(spec, device, policy);
+  const char* const why = reject_fused_by<reject_codes_words<kIsaAvx2>>(spec, device, policy);
+  if (!why || !reject_fused_by<reject_codes_neon<kIsaNeonDotprod>>(spec, device, policy)) return nullptr;
+  return reject_fused_by<reject_codes_neon<kIsaNeonI8mm>>(spec, device, policy) ? why : nullptr;
 }
 
 const char* reject_a8_avx512(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
   if (policy.activations != QmmActivations::A8) return "qmm-activations is not a8";
   return reject_fused_by<reject_codes_avx512>(spec, device, policy);
+}
+
+const char* reject_a8_neon(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (policy.activations != QmmActivations::A8) return "qmm-activations is not a8";
+  return reject_fused_by<reject_codes_neon<kIsaNeonI8mm>>(spec, device, policy);
 }
 
 const char* reject_above_ceiling(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
@@ -156,10 +172,19 @@ size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
   return cpu_workspace_bytes(entry, spec, m, device);
 }
 
+// A row of another machine's instruction set stands in every build, for its routes; its functions do not.
+[[maybe_unused]] size_t no_workspace(const QmmSpec&, int64_t, const DeviceInfo&) {
+  return 0;
+}
 #if defined(__x86_64__)
-#define LOFT_X86(entry) &entry
+#define LOFT_X86(entry) workspace_of<entry>, &entry
 #else
-#define LOFT_X86(entry) nullptr
+#define LOFT_X86(entry) no_workspace, nullptr
+#endif
+#if defined(__aarch64__)
+#define LOFT_ARM(entry) workspace_of<entry>, &entry
+#else
+#define LOFT_ARM(entry) no_workspace, nullptr
 #endif
 
 const QmmKernel kRows[] = {
@@ -168,26 +193,31 @@ const QmmKernel kRows[] = {
     {"qmm_any_cached_sgemm", QmmRoute::DequantGemm, Layout::Checkpoint, /*canonical=*/false, range_above_ceiling,
      reject_above_ceiling_cache, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmm_codes_a8_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_a8, reject_a8_avx512,
-     workspace_of<kCodesA8Avx512Entry>, LOFT_X86(kCodesA8Avx512Entry)},
+     LOFT_X86(kCodesA8Avx512Entry)},
     {"qmm_codes_a16_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_fused,
-     reject_fused_by<reject_codes_avx512>, workspace_of<kCodesA16Avx512Entry>, LOFT_X86(kCodesA16Avx512Entry)},
+     reject_fused_by<reject_codes_avx512>, LOFT_X86(kCodesA16Avx512Entry)},
     {"qmm_any_dequant_sgemm", QmmRoute::DequantGemm, Layout::Checkpoint, /*canonical=*/false, range_dequant,
      reject_dequant, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmv_affine_a16_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, one_row, reject_vector_avx512,
-     workspace_of<kVectorAvx512Entry>, LOFT_X86(kVectorAvx512Entry)},
+     LOFT_X86(kVectorAvx512Entry)},
     {"qmm_any_f32_tile_avx512", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
-     reject_stand_in<reject_f32_avx512>, workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
+     reject_stand_in<reject_f32_avx512>, LOFT_X86(kF32Avx512Entry)},
     {"qmm_any_f32_avx512", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx512,
-     workspace_of<kF32Avx512Entry>, LOFT_X86(kF32Avx512Entry)},
+     LOFT_X86(kF32Avx512Entry)},
     {"qmm_codes_a16_avxvnni", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
-     reject_fused_by<reject_codes_words<kIsaAvx2 | kIsaAvxVnni>>, workspace_of<kCodesAvxVnniEntry>,
-     LOFT_X86(kCodesAvxVnniEntry)},
+     reject_fused_by<reject_codes_words<kIsaAvx2 | kIsaAvxVnni>>, LOFT_X86(kCodesAvxVnniEntry)},
     {"qmm_codes_a16_avx2", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
-     reject_fused_by<reject_codes_words<kIsaAvx2>>, workspace_of<kCodesAvx2Entry>, LOFT_X86(kCodesAvx2Entry)},
+     reject_fused_by<reject_codes_words<kIsaAvx2>>, LOFT_X86(kCodesAvx2Entry)},
     {"qmm_any_f32_tile_avx2", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
-     reject_stand_in<reject_f32_avx2>, workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
+     reject_stand_in<reject_f32_avx2>, LOFT_X86(kF32Avx2Entry)},
     {"qmm_any_f32_avx2", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_f32_avx2,
-     workspace_of<kF32Avx2Entry>, LOFT_X86(kF32Avx2Entry)},
+     LOFT_X86(kF32Avx2Entry)},
+    {"qmm_codes_a8_neoni8mm", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, range_a8, reject_a8_neon,
+     LOFT_ARM(kCodesA8NeonI8mmEntry)},
+    {"qmm_codes_a16_neoni8mm", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_fused_by<reject_codes_neon<kIsaNeonI8mm>>, LOFT_ARM(kCodesA16NeonI8mmEntry)},
+    {"qmm_codes_a16_neondotprod", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
+     reject_fused_by<reject_codes_neon<kIsaNeonDotprod>>, LOFT_ARM(kCodesA16NeonDotprodEntry)},
     {"qmm_any_f32_tile_scalar", QmmRoute::WmmaDense, Layout::Checkpoint, /*canonical=*/true, any_m,
      reject_stand_in<reject_scalar>, workspace_of<kScalarEntry>, &kScalarEntry},
     {"qmm_any_f32_scalar", QmmRoute::Gemv, Layout::Checkpoint, /*canonical=*/true, any_m, reject_scalar,
