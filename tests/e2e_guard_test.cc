@@ -116,16 +116,24 @@ TEST_F(Guard, TheCommandsOwnTimeIsNoWaiting) {
 }
 
 TEST_F(Guard, CompilersDisturbAndOwnOnesMayBeAllowed) {
-  fs::copy_file("/bin/sleep", path("fakecc"));
-  EXPECT_EQ(guarded("$T/fakecc 0.3").status, 75);
-  const Outcome allowed = guarded("$T/fakecc 0.3", {"--allow-own-compilers"});
+  // A name of its own, since tests that run beside this one see its compilers too.
+  const std::string name = "cc" + std::to_string(getpid());
+  fs::copy_file("/bin/sleep", path(name));
+  const std::vector<std::string> watched = {"--guard-compiler-re", "^" + name + "$"};
+  const auto allowing = [&](std::vector<std::string> options) {
+    options.insert(options.end(), watched.begin(), watched.end());
+    options.emplace_back("--allow-own-compilers");
+    return options;
+  };
+  EXPECT_EQ(guarded("$T/" + name + " 0.3", watched).status, 75);
+  const Outcome allowed = guarded("$T/" + name + " 0.3", allowing({}));
   EXPECT_EQ(allowed.status, 0);
   EXPECT_THAT(allowed.err, HasSubstr("own compilers=["));
-  std::thread builder([&] { program::run(path("fakecc"), {"1.5"}); });
-  const Outcome foreign = guarded("echo run >> $T/runs", {"--allow-own-compilers", "--max-wait", "1"});
+  std::thread builder([&] { program::run(path(name), {"1.5"}); });
+  const Outcome foreign = guarded("echo run >> $T/runs", allowing({"--max-wait", "1"}));
   builder.join();
   EXPECT_EQ(foreign.status, 75);
-  EXPECT_THAT(foreign.err, HasSubstr(":fakecc] cpu=[]"));
+  EXPECT_THAT(foreign.err, HasSubstr(":" + name + "] cpu=[]"));
   EXPECT_FALSE(fs::exists(path("runs")));
 }
 

@@ -56,7 +56,7 @@ class GuardTest : public testing::Test {
             "LOFT=" LOFT_BINARY,
             "LOFT_GUARD_LOCK=" + path("lock").string(),
             "LOFT_GUARD_KFD_DIR=" + path("kfd").string(),
-            "LOFT_GUARD_COMPILER_RE=^fakecc$",
+            "LOFT_GUARD_COMPILER_RE=^none$",
             "LOFT_GUARD_NVML=0",
             "LOFT_GUARD_NVIDIA_SMI=" + path("nvidia-smi").string()};
   }

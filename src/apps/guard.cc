@@ -26,13 +26,13 @@ void refuse_flags_beside(const ParsedArgs& args, std::string_view mode, std::ini
 int run_guard(const ParsedArgs& args) {
   const Options& o = args.options;
   if (o.status) {
-    refuse_flags_beside(args, "--status", {"status"});
+    refuse_flags_beside(args, "--status", {"status", "guard_lock"});
     if (!args.rest.empty()) fail(Code::BadRequest, "--status takes no COMMAND");
     const LockStatus status = lock_status(o.guard_lock, o.guard_proc_dir);
     fmt::print("{}\n", status.text);
     return status.is_held ? 1 : 0;
   }
-  if (o.hold) refuse_flags_beside(args, "--hold", {"hold", "max_wait", "quiet", "verbose"});
+  if (o.hold) refuse_flags_beside(args, "--hold", {"hold", "max_wait", "guard_lock", "quiet", "verbose"});
   if (args.rest.empty())
     fail(Code::BadRequest, "loft guard: COMMAND is missing; wanted loft guard [options] -- COMMAND");
   return guard_command(o, args.rest, process_environment());
