@@ -59,8 +59,8 @@ inline ActivationSlice activation_slice(const PreparedActivations& x, int64_t sl
           .rows = int(rows),
           .planes = planes,
           .codes = x.codes + first * x.k * planes,
-          .d = x.d + first * (x.k / x.key.group),
-          .s = x.s + first * (x.k / x.key.group)};
+          .d = x.d + first * x.groups,
+          .s = x.s + first * x.groups};
 }
 inline int64_t activation_slices(int64_t m) {
   return (m + kSliceRows - 1) / kSliceRows;

@@ -34,6 +34,7 @@ PreparedActivations place_activations(const Tensor& x, const ActivationKey& key,
     out.f32 = x.dtype == DType::F32 ? x.as<float>() : reinterpret_cast<float*>(workspace);
     return out;
   }
+  out.groups = out.k / key.group;
   const size_t code_bytes = activation_code_bytes(key, out.m, out.k);
   out.codes = reinterpret_cast<int8_t*>(workspace);
   out.d = reinterpret_cast<float*>(workspace + code_bytes);

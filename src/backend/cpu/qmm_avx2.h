@@ -24,14 +24,16 @@ LOFT_INLINE __m128i load_first_bytes(const uint8_t* at, int64_t readable) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
 }
 
-/// Eight E4M3 codes of the low bytes: exponent and mantissa as those of an f32 2^120 times too small; 0x7f is NaN.
+/// Eight E4M3 codes of the low bytes: exponent and mantissa as those of an f16 2^8 times too small; 0x7f is NaN. Not as
+/// those of an f32: its subnormals cost the processor some hundred cycles.
 LOFT_INLINE __m256 eight_e4m3(__m256i codes) {
   const __m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi32(0x7f));
-  const __m256i sign = _mm256_slli_epi32(_mm256_xor_si256(codes, magnitude), 24);
-  const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(magnitude, 20)), _mm256_set1_ps(0x1p120f));
-  const __m256i is_nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
-  const __m256i signed_bits = _mm256_or_si256(_mm256_castps_si256(value), sign);
-  return _mm256_castsi256_ps(_mm256_blendv_epi8(signed_bits, _mm256_set1_epi32(0x7fc00000), is_nan));
+  const __m256i sign = _mm256_slli_epi32(_mm256_xor_si256(codes, magnitude), 8);
+  const __m256i words = _mm256_or_si256(_mm256_slli_epi32(magnitude, 7), sign);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
+  const __m256 value = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(packed)), _mm256_set1_ps(0x1p8f));
+  const __m256 is_nan = _mm256_castsi256_ps(_mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f)));
+  return _mm256_blendv_ps(value, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), is_nan);
 }
 
 /// Eight E8M0 codes: 2^(code - 127).

@@ -127,7 +127,8 @@ LOFT_INLINE void repack_scales(const Rows<kFull>& rows, DType dtype, int64_t gro
 }
 
 /// Rounds 16 sums once to y's type; columns from n0, `count` of them.
-[[maybe_unused]] void store_columns(const Tensor& y, int64_t row, int64_t n0, int64_t count, const float* sums) {
+[[maybe_unused]] LOFT_INLINE void store_columns(const Tensor& y, int64_t row, int64_t n0, int64_t count,
+                                                const float* sums) {
   const __m512 v = _mm512_load_ps(sums);
   const __mmask16 mask = __mmask16((1u << count) - 1u);
   const int64_t at = row * y.stride[0] + n0;

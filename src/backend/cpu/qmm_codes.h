@@ -72,11 +72,10 @@ using TileFunction = void (*)(const PanelTile& tile, float* acc);
 struct CodesIsa {
   const PanelSource& (*source)(const QuantFormat& format);
   TileFunction (*tile)(int64_t rows, int64_t panels, ActivationForm form);  // rows 1..8, panels 1..max_panels
-  /// Rounds 16 sums once to y's type; `count` columns from `column`.
+  /// Rounds `count` sums once to y's type, columns from `column`. sums is 64-byte aligned, whole panels may be read.
   void (*store)(const Tensor& y, int64_t row, int64_t column, int64_t count, const float* sums);
-  int64_t code_bytes;    // of a code in a panel
-  int64_t max_panels;    // of a tile
-  int64_t chunk_inputs;  // repacked at a time, so that panels stay in L1; a multiple of 128
+  int64_t code_bytes;  // of a code in a panel
+  int64_t max_panels;  // of a tile
 };
 
 void run_codes(const CodesIsa& isa, const CpuQmmRange& range);

@@ -7,12 +7,15 @@
 namespace loft {
 namespace {
 
+void store_avx512(const Tensor& y, int64_t row, int64_t column, int64_t count, const float* sums) {
+  for (int64_t i = 0; i < count; i += kLanes) store_columns(y, row, column + i, smaller(kLanes, count - i), sums + i);
+}
+
 constexpr CodesIsa kIsa = {.source = panel_source_avx512,
                            .tile = tile_avx512,
-                           .store = store_columns,
+                           .store = store_avx512,
                            .code_bytes = 1,
-                           .max_panels = kMaxTilePanels,
-                           .chunk_inputs = 256};
+                           .max_panels = kMaxTilePanels};
 
 void run_avx512(const CpuQmmRange& range) {
   run_codes(kIsa, range);

@@ -11,8 +11,8 @@
 namespace loft {
 
 /// F32: x as f32 [m, k]. A16: 16-bit fixed point a group, as two int8 planes in slices of rows (activations.h).
-/// A16Vector: the same numbers of one row, in blocks of 16 pieces (qmm_vector_avx512.cc). A8: 8-bit fixed
-/// point. A16Words: the numbers of A16 as 16-bit words.
+/// A16Vector: the same numbers of one row, in blocks of 16 pieces (qmm_vector_avx512.cc). A8: 8-bit
+/// fixed point. A16Words: the numbers of A16 as 16-bit words.
 enum class ActivationForm : uint8_t { F32, A16, A16Vector, A8, A16Words };
 
 /// What one preparation of x serves. Parts of a call with equal keys share it.
@@ -27,6 +27,7 @@ struct ActivationKey {
 struct PreparedActivations {
   ActivationKey key;
   int64_t m = 0, k = 0;
+  int64_t groups = 0;       // k / key.group; 0 for F32
   float* f32 = nullptr;     // [m, k], form F32
   int8_t* codes = nullptr;  // fixed-point forms: see activations.h
   float* d = nullptr;       // [k / group, m] in slices, step of the codes

@@ -344,7 +344,7 @@ using Prepare = void (*)(const Tensor&, int64_t, int64_t, const PreparedActivati
 std::vector<uint8_t> prepared_bytes(Prepare prepare, const Tensor& x, const ActivationKey& key) {
   const int64_t m = x.dim(0), k = x.dim(1), scales = m * (k / key.group);
   std::vector<uint8_t> memory(size_t(m * k) * 2 + size_t(scales) * 8, 0x77);
-  PreparedActivations out{.key = key, .m = m, .k = k};
+  PreparedActivations out{.key = key, .m = m, .k = k, .groups = k / key.group};
   out.codes = reinterpret_cast<int8_t*>(memory.data());
   out.d = reinterpret_cast<float*>(memory.data() + m * k * 2);
   out.s = out.d + scales;

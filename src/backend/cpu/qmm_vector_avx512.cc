@@ -102,10 +102,13 @@ struct VectorX {
 
 /// Pass 1: products[i] = float(group sum) * scale for `groups` consecutive groups, which begin a row.
 template <int kBits, int kPerGroup, DType kType>
-void scale_groups(const uint8_t* w, const uint8_t* scales, const VectorX& x, int64_t groups, float* products) {
+void scale_groups(const uint8_t* w, const uint8_t* scales, const uint8_t* biases, const VectorX& x, int64_t groups,
+                  float* products) {
   constexpr int64_t kBlockBytes = kPieces * 16;
   constexpr int64_t kScaleBytes = kType == DType::F32 ? 4 : 2;
   constexpr int64_t kXBytes = quads_of(kBits) * 128;
+  // As far ahead in time as the words. Pass 2 reads the biases, but asks too late: 16 rows at once.
+  constexpr int64_t kScalesAhead = kPrefetchBytes / (kPerGroup * 16) * kScaleBytes;
   int64_t at = 0;
   int64_t g = 0;
   for (; g + 16 <= groups; g += 16) {
@@ -116,6 +119,8 @@ void scale_groups(const uint8_t* w, const uint8_t* scales, const VectorX& x, int
       at = at + 1 == x.blocks ? 0 : at + 1;
       w += kBlockBytes;
     }
+    _mm_prefetch(reinterpret_cast<const char*>(scales + g * kScaleBytes + kScalesAhead), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(biases + g * kScaleBytes + kScalesAhead), _MM_HINT_T1);
     const __m512 scale = load_scales<kType>(scales + g * kScaleBytes, 0xffff);
     _mm512_store_ps(products + g, _mm512_mul_ps(_mm512_cvtepi32_ps(group_sums<kPerGroup>(pieces)), scale));
   }
@@ -168,8 +173,8 @@ void run_typed(const CpuQmmRange& range) {
     const int64_t rows = smaller(kLanes, w.n - n);
     const uint8_t* const biases = static_cast<const uint8_t*>(w.biases) + n * scale_pitch;
     scale_groups<kBits, kPerGroup, kType>(static_cast<const uint8_t*>(w.words) + n * word_pitch,
-                                          static_cast<const uint8_t*>(w.scales) + n * scale_pitch, x, rows * groups,
-                                          products);
+                                          static_cast<const uint8_t*>(w.scales) + n * scale_pitch, biases, x,
+                                          rows * groups, products);
     alignas(64) float sums[kLanes];
     _mm512_store_ps(sums, rows == kLanes
                               ? add_groups<true>(products, {biases, scale_pitch, kLanes - 1}, kType, *range.x, groups)
