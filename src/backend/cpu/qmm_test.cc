@@ -122,9 +122,9 @@ bool runs_at(const QmmKernel& row, const QuantWeight& w, int64_t m) {
 }
 
 /// Every row at every m of the case: right, and for canonical rows the same bytes for a row of x at every m and at one
-/// and three threads; the A16 rows agree with each other. Seen to fail with the last group left out of dot, with the
-/// bias added before the product in add_groups (other bytes at m 1), and, by a signal, with the mask of the last words
-/// of a row left out of repack.
+/// and three threads; the A16 rows of all instruction sets agree with each other. Seen to fail with the last group left
+/// out of a tile, with the bias added before the product in add_groups (other bytes at m 1), and, by a signal, with the
+/// masks of the last words of a row left out of repack_codes and of its AVX2 twin.
 void check_case(const Case& c) {
   SCOPED_TRACE(text_of(c));
   const TestWeight w = testing::make_test_weight(c.weight);
