@@ -18,8 +18,10 @@ constexpr size_t kHugePage = size_t(2) << 20;
 constexpr size_t kLeastCached = size_t(1) << 20;  // malloc reuses smaller blocks by itself, without a page fault
 
 void* system_allocate(size_t bytes) {
+  // Whole cache lines: vectors may touch the rest of the last one.
+  const size_t whole_lines = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
   void* data = nullptr;
-  if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kLine, std::max(kLine, bytes)) != 0) return nullptr;
+  if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kLine, whole_lines) != 0) return nullptr;
   // Page walks of 4 KiB pages cost a tenth to a quarter of the read speed of weights. Whole large pages only: the tail
   // of a block takes no more than it needs.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
