@@ -62,8 +62,18 @@ function(loft_app name room)
   if(NOT commit)
     set(commit "unknown")
   endif()
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${room}/version.cc PROPERTIES COMPILE_DEFINITIONS
-                              "LOFT_VERSION=\"${PROJECT_VERSION}\";LOFT_COMMIT=\"${commit}\"")
+  execute_process(COMMAND git status --porcelain --untracked-files=no WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                  OUTPUT_VARIABLE changes ERROR_QUIET)
+  set(dirty 0)
+  if(changes)
+    set(dirty 1)
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  set(build_flags "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  string(STRIP "${build_flags}" build_flags)
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/${room}/build_info.cc PROPERTY COMPILE_DEFINITIONS
+               LOFT_VERSION="${PROJECT_VERSION}" LOFT_COMMIT="${commit}" LOFT_DIRTY=${dirty}
+               LOFT_BUILD_TYPE="${CMAKE_BUILD_TYPE}" "LOFT_BUILD_FLAGS=\"${build_flags}\"")
   # The program writes its own manual page and completion script.
   add_custom_command(OUTPUT ${name}.1 ${name}.bash
                      COMMAND ${name} --help-man > ${name}.1

@@ -4,26 +4,22 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/apps.h"
+#include "apps/build_info.h"
 #include "core/json.h"
 
 namespace loft {
 
 int run_version(const ParsedArgs& args) {
-#ifdef LOFT_CUDA
-  constexpr const char* kBackends = "cpu cuda";
-#else
-  constexpr const char* kBackends = "cpu";
-#endif
+  const OrderedJson build = build_json();
   if (args.options.json) {
-    const OrderedJson out = {{"schema", "loft.version/1"},
-                             {"version", LOFT_VERSION},
-                             {"commit", LOFT_COMMIT},
-                             {"compiler", __VERSION__},
-                             {"backends", kBackends}};
+    OrderedJson out = {{"schema", "loft.version/1"}};
+    for (const auto& [key, value] : build.items()) out[key] = value;
     fmt::print("{}\n", dump_json(out));
     return 0;
   }
-  fmt::print("loft {} ({})\ncompiler {}\nbackends {}\n", LOFT_VERSION, LOFT_COMMIT, __VERSION__, kBackends);
+  const auto text = [&](const char* key) { return build[key].get<std::string>(); };
+  fmt::print("loft {} ({}{})\ncompiler {}\nbackends {}\n", text("version"), text("commit"),
+             build["dirty"].get<bool>() ? ", with changes" : "", text("compiler"), text("backends"));
   return 0;
 }
 

@@ -36,6 +36,14 @@ std::string shown(const std::optional<T>& v) {
   return v ? shown(*v) : "unset";
 }
 
+template <class T>
+std::vector<std::string> texts_of(const T& v) {
+  return {shown(v)};
+}
+std::vector<std::string> texts_of(const std::vector<std::string>& v) {
+  return v;
+}
+
 std::string dashed(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', '-');
@@ -74,7 +82,8 @@ std::vector<OptionRow> make_rows() {
             std::is_same_v<type, OnOff>,                                                  \
             std::is_same_v<type, TextList>,                                               \
             [](Options& o, std::string_view text) { return type::parse(text, o.field); }, \
-            [](const Options& o) { return shown(o.field); }},
+            [](const Options& o) { return shown(o.field); },                              \
+            [](const Options& o) { return texts_of(o.field); }},
   return {
 #include "core/options.def"
   };
@@ -115,6 +124,18 @@ std::string hint(std::string_view name, std::span<const std::string> known) {
   return near.empty() ? "" : fmt::format("; did you mean {}?", near);
 }
 
+bool is_long_short(std::string_view flag) {
+  return flag.size() > 2 && flag[0] == '-' && flag[1] != '-';
+}
+
+// CLI11 reads -pg as -p g; where the table has such a flag it means its row.
+std::string spelled_out(const std::string& arg, const std::map<std::string, std::string>& long_shorts) {
+  const size_t equals = arg.find('=');
+  const auto found = long_shorts.find(arg.substr(0, equals));
+  if (found == long_shorts.end()) return arg;
+  return equals == std::string::npos ? found->second : found->second + arg.substr(equals);
+}
+
 // CLI11 splits argv; every value is read by our own parsers so that a flag and a variable obey the same rule.
 struct SplitArgs {
   std::map<const OptionRow*, std::vector<std::string>> flags;
@@ -139,22 +160,29 @@ SplitArgs split(const Subcommand& command, std::span<const std::string> args) {
   app.add_flag("--print-options", print_options);
   std::vector<std::string> known = {"--help", "--help-all", "--print-options"};
   std::map<const OptionRow*, std::vector<std::string>> values;
+  std::map<std::string, std::string> long_shorts;
   for (const OptionRow& row : option_rows()) {
     if (!applies(row, command)) continue;
-    const std::vector<std::string> flags = flags_of(row);
+    std::vector<std::string> flags = flags_of(row);
     known.insert(known.end(), flags.begin(), flags.end());
+    for (const std::string& flag : flags) {
+      if (is_long_short(flag)) long_shorts[flag] = row.flag;
+    }
+    std::erase_if(flags, is_long_short);
     const std::string names = fmt::format("{}", fmt::join(flags, ","));
     std::vector<std::string>& target = values[&row];
     if (row.is_on_off) {
       app.add_flag(names, target)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     } else {
-      CLI::Option* option = app.add_option(names, target)->expected(1)->delimiter('\0');
+      // Without allow_extra_args(false) an option swallows the positions behind it.
+      CLI::Option* option = app.add_option(names, target)->expected(1)->delimiter('\0')->allow_extra_args(false);
       option->multi_option_policy(row.is_list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
-      if (row.is_list) option->expected(1, 1 << 20)->allow_extra_args(false);
+      if (row.is_list) option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
     }
   }
   try {
-    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    std::vector<std::string> reversed;
+    for (auto arg = args.rbegin(); arg != args.rend(); ++arg) reversed.push_back(spelled_out(*arg, long_shorts));
     app.parse(reversed);
   } catch (const CLI::Error& e) {
     fail(Code::BadRequest, "{}", e.what());
@@ -354,7 +382,8 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
     fail(Code::BadRequest, "loft {}: {} is missing; see loft {} --help", command.name,
          command.positionals[parsed.positionals.size()].name, command.name);
   }
-  if (parsed.positionals.size() > n_listed) {
+  const bool repeats = !command.positionals.empty() && command.positionals.back().repeats;
+  if (parsed.positionals.size() > n_listed && !repeats) {
     fail(Code::BadRequest, "loft {}: '{}' is one argument too many; see loft {} --help", command.name,
          parsed.positionals[n_listed], command.name);
   }
@@ -364,6 +393,16 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
 std::vector<std::string> process_environment() {
   std::vector<std::string> out;
   for (char** entry = environ; entry && *entry; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+std::vector<std::string> given_flags(const ParsedArgs& parsed, const std::function<bool(const OptionRow&)>& wanted) {
+  std::vector<std::string> out;
+  const auto rows = option_rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (parsed.sources[i] != Source::Flag || !wanted(rows[i])) continue;
+    for (const std::string& text : rows[i].texts(parsed.options)) out.push_back(rows[i].flag + "=" + text);
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -165,6 +166,7 @@ struct OptionRow {
   bool is_list;
   bool (*set)(Options&, std::string_view text);
   std::string (*show)(const Options&);
+  std::vector<std::string> (*texts)(const Options&);  // as show, one a value of a list
 };
 std::span<const OptionRow> option_rows();
 
@@ -174,6 +176,7 @@ struct Positional {
   const char* help;
   bool required;
   bool is_rest = false;  // every word after "--", verbatim; stands last in its list
+  bool repeats = false;  // the last one only: any number may follow
 };
 struct ParsedArgs;
 struct Subcommand {
@@ -199,6 +202,9 @@ struct ParsedArgs {
 ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> args,
                       std::span<const std::string> environment);
 std::vector<std::string> process_environment();
+/// The flags that were given, in the order of the table: what another process needs to be told so that it parses the
+/// same values.
+std::vector<std::string> given_flags(const ParsedArgs& parsed, const std::function<bool(const OptionRow&)>& wanted);
 
 std::string help_text(const Subcommand& command, bool with_debug);
 std::string options_text(const ParsedArgs& parsed, const Subcommand& command);  ///< --print-options: value and source

@@ -113,5 +113,40 @@ TEST(Options, EveryRowHasItsOwnNamesAndADefaultItAccepts) {
   EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
 }
 
+// Seen to fail: without spelling them out, CLI11 reads -pg as -p g.
+TEST(Options, FlagsOfTwoLettersAndPositionsThatRepeat) {
+  constexpr Positional kMany[] = {{"MODEL", "folder", false, false, true}};
+  const Subcommand bench = {"bench", kBench, "brief", kMany, "", nullptr};
+  const std::vector<std::string> args = {"a", "-pg", "512,128", "b", "-p", "7", "-np=2", "c", "-pg=1,2"};
+  const ParsedArgs p = parse_args(bench, args, {});
+  EXPECT_EQ(p.positionals, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(p.options.prompt_gen, (std::vector<std::string>{"512,128", "1,2"}));
+  EXPECT_EQ(p.options.n_prompt, std::vector<std::string>{"7"});
+  EXPECT_EQ(p.options.n_parallel, std::vector<std::string>{"2"});
+  const auto all = [](const OptionRow&) { return true; };
+  const std::vector<std::string> given = given_flags(p, all);
+  const ParsedArgs again = parse_args(bench, given, {});
+  EXPECT_EQ(given_flags(again, all), given);
+  EXPECT_EQ(again.options.prompt_gen, p.options.prompt_gen);
+}
+
+// Seen to fail: without allow_extra_args(false) the model was taken for a second value of -n.
+TEST(Options, APositionMayStandBehindAnOption) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"-n", "5", "m"}, {"-n=5", "m"}, {"--stop", "x", "-n", "5", "m"}, {"-n", "5", "--stop", "x", "m"}}) {
+    const ParsedArgs p = parse_args(kCommand, args, {});
+    EXPECT_EQ(p.positionals, std::vector<std::string>{"m"});
+    EXPECT_EQ(p.options.max_tokens, 5u);
+  }
+}
+
+TEST(Options, GivenFlagsSayTheSameAgain) {
+  const ParsedArgs p =
+      parsed({"--stop", "a b", "--stop=c", "--raw", "--memory-limit", "2K", "--temp", "0.25"}, {"LOFT_TOP_K=3"});
+  const std::vector<std::string> given = given_flags(p, [](const OptionRow&) { return true; });
+  EXPECT_EQ(given, (std::vector<std::string>{"--memory-limit=2048", "--raw=on", "--stop=a b", "--stop=c",
+                                             "--temperature=0.25"}));
+}
+
 }  // namespace
 }  // namespace loft

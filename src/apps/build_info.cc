@@ -1,0 +1,18 @@
+// apps: CMake gives this one file the LOFT_VERSION, LOFT_COMMIT, LOFT_DIRTY, LOFT_BUILD_TYPE and LOFT_BUILD_FLAGS.
+#include "apps/build_info.h"
+
+#include <nlohmann/json.hpp>
+
+namespace loft {
+
+OrderedJson build_json() {
+#ifdef LOFT_CUDA
+  constexpr const char* kBackends = "cpu cuda";
+#else
+  constexpr const char* kBackends = "cpu";
+#endif
+  return {{"version", LOFT_VERSION}, {"commit", LOFT_COMMIT},     {"dirty", LOFT_DIRTY != 0}, {"type", LOFT_BUILD_TYPE},
+          {"compiler", __VERSION__}, {"flags", LOFT_BUILD_FLAGS}, {"backends", kBackends}};
+}
+
+}  // namespace loft
