@@ -8,6 +8,7 @@ namespace loft {
 
 std::span<const Subcommand> subcommands();  // apps/subcommands.cc: the one list
 
+int run_bench(const ParsedArgs& args);
 int run_compare(const ParsedArgs& args);
 int run_completion(const ParsedArgs& args);
 int run_convert(const ParsedArgs& args);

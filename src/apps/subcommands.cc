@@ -16,6 +16,9 @@ constexpr Positional kTwoTraces[] = {{"REFERENCE", "trace of the baseline", true
                                      {"CANDIDATE", "trace to judge", true}};
 constexpr Positional kCommandPosition[] = {
     {"-- COMMAND ARGS..", "program to run, with its arguments as they are", false, true}};
+constexpr Positional kBenchPositions[] = {
+    {"MODEL", "checkpoint to measure, as for run; any number of them; or qmm: one quantized product by itself", false,
+     false, true}};
 constexpr Positional kShapePosition[] = {{"SHAPE", "name of a model shape; unset: llama-3.1-8b", false}};
 constexpr Positional kShellPosition[] = {{"SHELL", "bash", true}};
 
@@ -33,6 +36,13 @@ constexpr const char* kRunNotes =
     "logprob,\n"
     "top}], and with -n 0 next {top [{id, token, logit, logprob}]}.";
 
+constexpr const char* kBenchNotes =
+    "Each model is measured in a process of its own: a discarded pass, then -r passes; the table shows the median and "
+    "the range.\n"
+    "A/B: --arm base='' --arm new='--qmm-activations f32' runs both and a repeat of the base in balanced rounds.\n"
+    "Exit status: 0; 1 by --fail-on; 4 a test did not fit; 5 a test failed; 6 --fail-on had too few rounds.\n"
+    "-o json: {\"schema\": \"loft.bench/1\", results [..]}, the keys of llama-bench and more: docs/bench.md.";
+
 constexpr Subcommand kSubcommands[] = {
     {"run", kRun, "Answers one prompt, or chats at a terminal.", kModelPosition, kRunNotes, run_run},
     {"convert", kConvert, "Makes an MLX checkpoint of a GGUF file or dense safetensors.", kConvertPositions, "",
@@ -43,6 +53,8 @@ constexpr Subcommand kSubcommands[] = {
      "fits}, ..}.",
      run_inspect},
     {"synth", kSynth, "Makes a seeded random checkpoint of a real shape.", kSynthPositions, "", run_synth},
+    {"bench", kBench, "Measures prefill and decode of a model: medians, memory, routes; A/B with a null arm.",
+     kBenchPositions, kBenchNotes, run_bench},
     {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
      "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
      run_compare},

@@ -11,6 +11,22 @@ void count_product(QmmStats& stats, const QmmKernel& kernel) {
   ++stats.kernels[kernel.name];
 }
 
+QmmStats counted_since(const QmmStats& after, const QmmStats& before) {
+  QmmStats out = after;
+  for (size_t i = 0; i < out.routes.size(); ++i) out.routes[i] -= before.routes[i];
+  for (const auto& [name, count] : before.kernels) {
+    out.kernels[name] -= count;
+    if (out.kernels[name] == 0) out.kernels.erase(name);
+  }
+  out.cache.hits -= before.cache.hits;
+  out.cache.misses -= before.cache.misses;
+  out.cache.inserts -= before.cache.inserts;
+  out.cache.evictions -= before.cache.evictions;
+  out.cache.bypasses -= before.cache.bypasses;
+  out.gemm_fallbacks -= before.gemm_fallbacks;
+  return out;
+}
+
 OrderedJson qmm_stats_json(const QmmStats& stats) {
   OrderedJson routes = OrderedJson::object();
   for (int i = 0; i < kQmmRoutes; ++i) routes[route_name(QmmRoute(i))] = stats.routes[size_t(i)];

@@ -23,6 +23,10 @@ struct QmmStats {
 /// Counts one product.
 void count_product(QmmStats& stats, const QmmKernel& kernel);
 
+/// What was counted between two snapshots of one engine; entries, bytes and the high water of panels are those of
+/// `after`.
+QmmStats counted_since(const QmmStats& after, const QmmStats& before);
+
 /// {"routes": {..}, "cache": {..}, "kernels": {..}, "panel_high_water_bytes": n, "gemm_fallbacks": n}
 OrderedJson qmm_stats_json(const QmmStats& stats);
 
