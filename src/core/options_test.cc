@@ -98,6 +98,37 @@ TEST(Options, BytesTakeUnitsAndRefuseOverflow) {
   EXPECT_THAT(error_of({"--memory-limit", "17179869184G"}), HasSubstr("memory-limit"));
 }
 
+TEST(Options, ARunTakesEveryOptionOfQuantizedProducts) {
+  const std::vector<std::vector<std::string>> given = {{"--qmm-fused", "force"},
+                                                       {"--qmm-fused-max-m", "64"},
+                                                       {"--qmm-dequant-gemm=off"},
+                                                       {"--qmm-dequant-m-threshold", "9"},
+                                                       {"--qmm-dequant-cache", "lru"},
+                                                       {"--qmm-dequant-cache-size", "3"},
+                                                       {"--qmm-stats"},
+                                                       {"--qmm-dequant-cache-max-bytes", "0"},
+                                                       {"--qmm-panel-bytes", "64K"},
+                                                       {"--qmm-above-ceiling", "cache"},
+                                                       {"--qmm-policy", "published"},
+                                                       {"--policy", "loft"},
+                                                       {"--qmm-route-as", "gfx1151"},
+                                                       {"--dtype", "bf16"},
+                                                       {"--device", "auto"},
+                                                       {"--qmm-kernel", "qmm_any_f32_scalar"},
+                                                       {"--qmm-activations", "f32"},
+                                                       {"--cpu-isa", "scalar"},
+                                                       {"--force-low-cu"},
+                                                       {"--prefill-chunk", "7"},
+                                                       {"--memory-limit", "1G"},
+                                                       {"--cache-limit", "0"},
+                                                       {"--explain-routes"}};
+  for (const std::vector<std::string>& args : given) {
+    const ParsedArgs p = parsed(args);
+    EXPECT_EQ(std::count(p.sources.begin(), p.sources.end(), Source::Flag), 1) << args[0];
+    EXPECT_TRUE(p.positionals == std::vector<std::string>{"model"}) << args[0];
+  }
+}
+
 TEST(Options, EveryRowHasItsOwnNamesAndADefaultItAccepts) {
   std::vector<std::string> seen;
   for (const OptionRow& row : option_rows()) {
