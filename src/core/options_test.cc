@@ -163,8 +163,10 @@ TEST(Options, FlagsOfTwoLettersAndPositionsThatRepeat) {
 
 // Seen to fail: without allow_extra_args(false) the model was taken for a second value of -n.
 TEST(Options, APositionMayStandBehindAnOption) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
-           {"-n", "5", "m"}, {"-n=5", "m"}, {"--stop", "x", "-n", "5", "m"}, {"-n", "5", "--stop", "x", "m"}}) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{{"-n", "5", "m"},
+                                                                                    {"--max-tokens=5", "m"},
+                                                                                    {"--stop", "x", "-n", "5", "m"},
+                                                                                    {"-n", "5", "--stop", "x", "m"}}) {
     const ParsedArgs p = parse_args(kCommand, args, {});
     EXPECT_EQ(p.positionals, std::vector<std::string>{"m"});
     EXPECT_EQ(p.options.max_tokens, 5u);
