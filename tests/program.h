@@ -21,12 +21,12 @@ struct Outcome {
 };
 
 struct Input {
-  std::vector<std::string> environment;  // further "NAME=VALUE"
-  std::string text;                      // on stdin
-  bool without_settings = false;         // drop inherited variables that loft or the published programs read
-  unsigned limit_s = 0;                  // end it with SIGALRM after that many seconds; 0: no limit
+  std::vector<std::string> environment{};  // further "NAME=VALUE"
+  std::string text{};                      // on stdin
+  bool without_settings = false;           // drop inherited variables that loft or the published programs read
+  unsigned limit_s = 0;                    // end it with SIGALRM after that many seconds; 0: no limit
   // Called with the text of stdout so far whenever some came: may send the process a signal.
-  std::function<void(pid_t, const std::string&)> on_output;
+  std::function<void(pid_t, const std::string&)> on_output{};
   std::function<void(pid_t, const std::string&)> on_error_output = {};  // the same for stderr
 };
 

@@ -15,10 +15,12 @@ int run_convert(const ParsedArgs& args);
 int run_devices(const ParsedArgs& args);
 int run_guard(const ParsedArgs& args);
 int run_inspect(const ParsedArgs& args);
+int run_perplexity(const ParsedArgs& args);
 int run_quantize(const ParsedArgs& args);
 int run_routes(const ParsedArgs& args);
 int run_run(const ParsedArgs& args);
 int run_synth(const ParsedArgs& args);
+int run_trace(const ParsedArgs& args);
 int run_version(const ParsedArgs& args);
 
 }  // namespace loft

@@ -19,6 +19,15 @@ constexpr Positional kCommandPosition[] = {
 constexpr Positional kBenchPositions[] = {
     {"MODEL", "checkpoint to measure, as for run; any number of them; or qmm: one quantized product by itself", false,
      false, true}};
+constexpr Positional kTracePositions[] = {{"MODEL", "folder, name in --models-dir, or ORG/NAME", true},
+                                          {"TEXT", "UTF-8 text file to score", true},
+                                          {"CHUNK", "as --chunk", false},
+                                          {"MAX_CHUNKS", "as --max-chunks", false},
+                                          {"TOPK", "as --topk", false},
+                                          {"PREFILL", "as --prefill", false}};
+constexpr Positional kPerplexityPositions[] = {
+    {"MODEL", "folder, name in --models-dir, or ORG/NAME; not with --from-trace", false},
+    {"TEXT", "UTF-8 text file to score; not with --windows", false}};
 constexpr Positional kShapePosition[] = {{"SHAPE", "name of a model shape; unset: llama-3.1-8b", false}};
 constexpr Positional kShellPosition[] = {{"SHELL", "bash", true}};
 
@@ -55,6 +64,15 @@ constexpr Subcommand kSubcommands[] = {
     {"synth", kSynth, "Makes a seeded random checkpoint of a real shape.", kSynthPositions, "", run_synth},
     {"bench", kBench, "Measures prefill and decode of a model: medians, memory, routes; A/B with a null arm.",
      kBenchPositions, kBenchNotes, run_bench},
+    {"trace", kTrace, "Writes the likeliest tokens and the loss of every position of a text.", kTracePositions,
+     "The format is that of the published tool, with comment lines more (--plain: without). docs/tools/trace.md\n"
+     "--json: {\"schema\": \"loft.trace/1\", model, model_id, corpus, shape, bos, logits, chunks, rows, mean_nll, ppl, "
+     "data_sha256, .., forwards}.",
+     run_trace},
+    {"perplexity", kPerplexity, "Perplexity of a text by one of four definitions.", kPerplexityPositions,
+     "docs/tools/perplexity.md says what they are. --json: {\"schema\": \"loft.perplexity/1\", status, mode, model, "
+     "length,\nwindows, tokens, nll, ppl, token_error, window_error, ..}.",
+     run_perplexity},
     {"compare", kCompare, "Holds two logit traces against each other.", kTwoTraces,
      "Reads traces of loft and of the published tool. Exit status: 0; 1 and 6 by --fail-on; 2 when not comparable.",
      run_compare},

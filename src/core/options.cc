@@ -25,6 +25,9 @@ std::string shown(const std::string& v) {
 std::string shown(uint64_t v) {
   return std::to_string(v);
 }
+std::string shown(int64_t v) {
+  return std::to_string(v);
+}
 std::string shown(double v) {
   return fmt::format("{}", v);
 }
@@ -174,10 +177,11 @@ SplitArgs split(const Subcommand& command, std::span<const std::string> args) {
     if (row.is_on_off) {
       app.add_flag(names, target)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     } else {
-      // Without allow_extra_args(false) an option swallows the positions behind it.
-      CLI::Option* option = app.add_option(names, target)->expected(1)->delimiter('\0')->allow_extra_args(false);
-      option->multi_option_policy(row.is_list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
-      if (row.is_list) option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+      // One value a use, and the word behind it is a positional; `each` sees every use, so that lists grow.
+      app.add_option(names)
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+          ->each([&target](const std::string& text) { target.push_back(text); });
     }
   }
   try {
@@ -238,6 +242,7 @@ bool set_from_alias(const OptionRow& row, const std::string& text, Options& opti
     case AliasRule::ZeroOffOneForce:
       return (text == "0" || text == "1") && row.set(options, text == "1" ? "force" : "off");
     case AliasRule::Lenient:
+    case AliasRule::Strict:
     case AliasRule::None:
       break;
   }
@@ -279,6 +284,13 @@ bool parse_whole(std::string_view text, uint64_t lo, uint64_t hi, uint64_t& valu
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
   if (error != std::errc() || end != text.data() + text.size() || parsed < lo || parsed > hi) return false;
   value = parsed;
+  return true;
+}
+
+bool RowsOrAll::parse(std::string_view text, Value& value) {
+  uint64_t rows = 0;
+  if (text != "-1" && !Rows::parse(text, rows)) return false;
+  value = text == "-1" ? -1 : int64_t(rows);
   return true;
 }
 
@@ -365,6 +377,8 @@ ParsedArgs parse_args(const Subcommand& command, std::span<const std::string> ar
     } else if (alias != variables.end() && !alias->second.empty()) {
       if (set_from_alias(row, alias->second, parsed.options)) {
         source = Source::Alias;
+      } else if (row.alias_rule == AliasRule::Strict) {
+        fail(Code::BadRequest, "{}: found '{}', wanted {}", row.alias_variable, alias->second, row.wanted);
       } else {
         log_warn("{}: found '{}', wanted {}; used: {}", row.alias_variable, alias->second, alias_wanted(row),
                  row.show(parsed.options));

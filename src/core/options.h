@@ -44,6 +44,11 @@ bool Whole<lo, hi>::parse(std::string_view text, Value& value) {
   return parse_whole(text, lo, hi, value);
 }
 using Rows = Whole<1, 2147483647>;
+struct RowsOrAll {  // -1: all
+  using Value = int64_t;
+  static std::string wanted() { return "-1 for all, or " + Rows::wanted(); }
+  static bool parse(std::string_view text, Value& value);
+};
 using Entries = Whole<0, 2147483647>;
 using Count = Whole<0, 18446744073709551615ull>;
 using SampleMs = Whole<20, 10000>;
@@ -84,6 +89,7 @@ using OptionalCount = OrUnset<Count>;
 using OptionalBytes = OrUnset<Bytes>;
 using OptionalReal = OrUnset<Real>;
 using OptionalProbability = OrUnset<Probability>;
+using TopCount = Whole<2, 1024>;
 
 /// Text known to the compiler, so that the words of a Choice can stand in its row.
 template <size_t n>
@@ -132,6 +138,7 @@ enum Scope : uint32_t {
   kDebug = 1u << 31,  // shown by --help-all only
 };
 inline constexpr uint32_t kModel = kRun | kServe | kBench | kTrace | kPerplexity;
+inline constexpr uint32_t kGenerate = kRun | kServe;  // what draws tokens
 inline constexpr uint32_t kAll = ~uint32_t(kDebug);
 
 // ---- The values and their sources.
@@ -148,8 +155,9 @@ const char* source_name(Source source);
 
 /// How the text of an alias variable (a name published elsewhere) is read. Unset or empty means the default. Lenient
 /// and ZeroOffOneForce: anything else than a good value gives one warning and the default, since the published programs
-/// do not stop on one. Only1IsOn: "1" is on, all else off. Begins1: on when the first character is 1.
-enum class AliasRule : uint8_t { None, Lenient, ZeroOffOneForce, Only1IsOn, Begins1 };
+/// do not stop on one. Only1IsOn: "1" is on, all else off. Begins1: on when the first character is 1. Strict: as the
+/// LOFT_* variable, a bad value stops the program.
+enum class AliasRule : uint8_t { None, Lenient, ZeroOffOneForce, Only1IsOn, Begins1, Strict };
 
 /// One row of the table as data.
 struct OptionRow {

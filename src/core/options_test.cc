@@ -55,6 +55,16 @@ TEST(Options, FurtherFlagsAndListsAndSwitches) {
   EXPECT_EQ(p.options.temperature, 0.0);
 }
 
+// With CLI11's extra arguments allowed a flag takes the words behind its value as well.
+TEST(Options, AFlagTakesOneValueAndLeavesThePositionals) {
+  const std::vector<std::string> flags[] = {{"--prefill-chunk", "256"}, {"--stop", "a", "--stop", ""}, {"-q"}};
+  for (std::vector<std::string> args : flags) {
+    args.emplace_back("folder");
+    EXPECT_EQ(parse_args(kCommand, args, {}).positionals, std::vector<std::string>{"folder"}) << args[0];
+  }
+  EXPECT_EQ(parsed({"--stop", "a", "--stop", ""}).options.stop, (std::vector<std::string>{"a", ""}));
+}
+
 TEST(Options, AMistakeNamesValueWantedAndTheNearMiss) {
   EXPECT_THAT(error_of({"--top-k", "12abc"}), HasSubstr("--top-k: found '12abc', wanted a whole number"));
   EXPECT_THAT(error_of({"--top-kk", "1"}), HasSubstr("did you mean --top-k?"));

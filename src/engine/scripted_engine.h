@@ -92,7 +92,9 @@ class ScriptedModel : public Model {
       s.cache->advance(s.n_rows);
       n_rows += s.n_rows;
     }
-    return make_tensor(logits_.data(), DType::F32, {int64_t(i_logits), config_.vocab_size});
+    const Tensor logits = make_tensor(logits_.data(), DType::F32, {int64_t(i_logits), config_.vocab_size});
+    if (batch.taps && batch.taps->logits && i_logits > 0) batch.taps->logits(0, logits);
+    return logits;
   }
 
   size_t n_sequences_at_most = 0;  // in one forward pass

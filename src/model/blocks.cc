@@ -1,6 +1,7 @@
 // model: bodies of the shared blocks. Shapes are fixed by construction here, so the backend checks nothing again.
 #include "model/blocks.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/checked.h"
@@ -12,6 +13,10 @@ namespace {
 /// Rows [0, m) of x [max_rows, n_heads * head_dim] seen as [m, n_heads, head_dim].
 Tensor heads_of(const Tensor& x, int64_t m, int64_t n_heads, int64_t head_dim) {
   return make_tensor(x.data, x.dtype, {m, n_heads, head_dim});
+}
+
+bool takes_logits(const Batch& batch) {
+  return batch.taps && batch.taps->logits;
 }
 
 struct Part {
@@ -77,8 +82,8 @@ Scratch make_scratch(Backend& backend, const ModelConfig& config, const ModelOpt
 Step begin_step(Backend& backend, Scratch& scratch, const Batch& batch, const ModelConfig& config) {
   const int64_t m = int64_t(batch.tokens.size());
   LOFT_CHECK_MSG(m >= 1 && m <= scratch.ids.dim(0), "{} rows, at most {}", m, scratch.ids.dim(0));
-  LOFT_CHECK_MSG(int64_t(batch.logit_rows.size()) <= scratch.logits.dim(0), "{} logit rows, at most {}",
-                 batch.logit_rows.size(), scratch.logits.dim(0));
+  LOFT_CHECK_MSG(takes_logits(batch) || int64_t(batch.logit_rows.size()) <= scratch.logits.dim(0),
+                 "{} logit rows, at most {}", batch.logit_rows.size(), scratch.logits.dim(0));
   for (const int32_t id : batch.tokens) {
     if (id < 0 || id >= config.vocab_size) {
       fail(Code::BadRequest, "token id {}: wanted 0 to {}", id, config.vocab_size - 1);
@@ -151,19 +156,28 @@ void mlp_block(Step& step, Mlp& mlp) {
   linear(step.backend, s.workspace, mlp.down, outputs[0], step.branch);
 }
 
+void tap_layer(const Step& step, int64_t i) {
+  const ForwardTaps* taps = step.batch.taps;
+  if (taps && taps->layer) taps->layer(i, step.hidden);
+}
+
 Tensor end_step(Step& step, Head& head) {
   Backend& backend = step.backend;
   Scratch& s = step.scratch;
-  const int64_t n = int64_t(step.batch.logit_rows.size());
-  const Tensor logits = slice_rows(s.logits, 0, n);
-  if (n > 0) {
-    const Tensor rows = slice_rows(s.logit_rows, 0, n);
-    const Tensor last = slice_rows(s.last, 0, n);
-    backend.upload(rows.data, step.batch.logit_rows.data(), rows.bytes());
+  const std::span<const int32_t> wanted = step.batch.logit_rows;
+  Tensor logits = slice_rows(s.logits, 0, 0);
+  for (size_t first = 0; first < wanted.size();) {
+    const size_t n = std::min(wanted.size() - first, size_t(s.logits.dim(0)));
+    logits = slice_rows(s.logits, 0, int64_t(n));
+    const Tensor rows = slice_rows(s.logit_rows, 0, int64_t(n));
+    const Tensor last = slice_rows(s.last, 0, int64_t(n));
+    backend.upload(rows.data, wanted.data() + first, rows.bytes());
     backend.gather_rows(step.hidden, rows, last);
     norm_block(step, last, head.norm, head.norm_eps, head.norm_offset, last);
     linear(backend, s.workspace, head.linear, last, logits);
     if (head.softcap > 0) backend.softcap(logits, head.softcap, logits);
+    if (takes_logits(step.batch)) step.batch.taps->logits(int64_t(first), logits);
+    first += n;
   }
   for (const BatchSequence& sequence : step.batch.sequences) sequence.cache->advance(sequence.n_rows);
   return logits;

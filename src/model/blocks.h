@@ -87,7 +87,11 @@ void mlp_block(Step& step, Mlp& mlp);
 /// y = x / rms(x) * (offset + weight), row by row.
 void norm_block(Step& step, const Tensor& x, const Tensor& weight, float eps, float offset, const Tensor& y);
 
-/// The end of a pass: norm and head of the wanted rows only; advances the caches. Returns logits [n_logit_rows, vocab].
+/// Shows the residual stream behind layer i to the batch's tap.
+void tap_layer(const Step& step, int64_t i);
+
+/// The end of a pass: norm and head of the wanted rows only, in blocks where a tap takes the logits; advances the
+/// caches. Returns logits [n_logit_rows, vocab], or the last block of them.
 struct Head {
   Tensor norm;  // [hidden]
   Linear linear;

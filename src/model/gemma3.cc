@@ -60,6 +60,7 @@ class Gemma3 final : public Model {
   Tensor forward(const Batch& batch) override {
     Step step = begin_step(backend_, scratch_, batch, config_);
     backend_.embed(step.ids, embedding_, embedding_scale(config_), step.hidden);
+    tap_layer(step, -1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
       norm(step, step.hidden, layer.input_norm, step.normed);
@@ -70,6 +71,7 @@ class Gemma3 final : public Model {
       mlp_block(step, layer.mlp);
       norm(step, step.branch, layer.post_mlp_norm, step.branch);
       backend_.add(step.hidden, step.branch, step.hidden);
+      tap_layer(step, int64_t(i));
     }
     return end_step(step, head_);
   }

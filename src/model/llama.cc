@@ -58,6 +58,7 @@ class Llama final : public Model {
     Step step = begin_step(backend_, scratch_, batch, config_);
     const float eps = float(config_.rms_norm_eps);
     backend_.embed(step.ids, embedding_, 1.0f, step.hidden);
+    tap_layer(step, -1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
       norm_block(step, step.hidden, layer.input_norm, eps, 0, step.normed);
@@ -66,6 +67,7 @@ class Llama final : public Model {
       norm_block(step, step.hidden, layer.post_attention_norm, eps, 0, step.normed);
       mlp_block(step, layer.mlp);
       backend_.add(step.hidden, step.branch, step.hidden);
+      tap_layer(step, int64_t(i));
     }
     return end_step(step, head_);
   }

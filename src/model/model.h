@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,10 +22,20 @@ struct BatchSequence {
   int64_t n_rows = 0;
 };
 
+/// What measuring tools see of a pass under way; an empty function is not called. Tensors are valid during the call.
+struct ForwardTaps {
+  /// Logits [r, vocab_size] of logit_rows [first, first + r), block after block. With it a pass may want more rows than
+  /// ModelOptions::max_logit_rows, which is then the size of a block.
+  std::function<void(int64_t first, const Tensor& logits)> logits{};
+  /// The residual stream [m, hidden_size] behind layer i; -1: behind the embedding.
+  std::function<void(int64_t i, const Tensor& hidden)> layer{};
+};
+
 struct Batch {
   std::span<const int32_t> tokens;           // [m], ids in [0, vocab_size)
   std::span<const BatchSequence> sequences;  // in row order, covering all rows
   std::span<const int32_t> logit_rows;       // rows whose logits are wanted, ascending; lm_head runs on these only
+  const ForwardTaps* taps = nullptr;
 };
 
 /// Caches of n_sequences sequences; 0: none are planned.
@@ -51,7 +62,8 @@ class Model {
   virtual const ModelConfig& config() const = 0;
   virtual KvCacheShape kv_shape(DType kv_dtype, int64_t max_tokens, int64_t max_chunk) const = 0;
   /// Runs all rows, stores their keys and values, advances each cache, and returns logits [n_logit_rows, vocab_size] of
-  /// dtype ModelOptions::dtype in memory of the model, valid until the next call.
+  /// dtype ModelOptions::dtype in memory of the model, valid until the next call. Where they go to a tap: its last
+  /// block.
   virtual Tensor forward(const Batch& batch) = 0;
   /// Quantized products so far, and the state of the cache of dequantized weights.
   virtual QmmStats qmm_stats() const = 0;

@@ -26,8 +26,9 @@ bool continues(const LeadByte& lead, int index, unsigned char b) {
   return index == 1 ? b >= lead.low && b <= lead.high : b >= 0x80 && b <= 0xBF;
 }
 
-// Length of the valid start of `bytes`.
-size_t valid_length(std::string_view bytes) {
+}  // namespace
+
+size_t valid_utf8_length(std::string_view bytes) {
   size_t at = 0;
   while (at < bytes.size()) {
     const auto b = static_cast<unsigned char>(bytes[at]);
@@ -44,8 +45,6 @@ size_t valid_length(std::string_view bytes) {
   }
   return at;
 }
-
-}  // namespace
 
 void append_utf8(std::string& out, char32_t c) {
   const auto put = [&](char32_t b) { out.push_back(static_cast<char>(static_cast<unsigned char>(b))); };
@@ -77,7 +76,7 @@ std::string to_utf8(std::u32string_view code_points) {
 }
 
 bool is_valid_utf8(std::string_view bytes) {
-  return valid_length(bytes) == bytes.size();
+  return valid_utf8_length(bytes) == bytes.size();
 }
 
 void Utf8Replacer::push_byte(unsigned char b, std::string& out) {
@@ -105,7 +104,7 @@ void Utf8Replacer::push_byte(unsigned char b, std::string& out) {
 void Utf8Replacer::push(std::string_view bytes, std::string& out) {
   size_t at = 0;
   if (n_held_ == 0) {
-    at = valid_length(bytes);
+    at = valid_utf8_length(bytes);
     out.append(bytes.substr(0, at));
   }
   for (; at < bytes.size(); ++at) push_byte(static_cast<unsigned char>(bytes[at]), out);

@@ -27,6 +27,8 @@ char32_t previous_code_point(std::string_view valid, size_t& at);
 std::u32string to_code_points(std::string_view valid);
 std::string to_utf8(std::u32string_view code_points);
 
+/// Bytes of the valid start of `bytes`: where the first broken character begins, or its size.
+size_t valid_utf8_length(std::string_view bytes);
 bool is_valid_utf8(std::string_view bytes);
 
 /// Turns bytes into valid UTF-8 piece by piece: a character that may still be completed is held back.

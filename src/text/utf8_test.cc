@@ -25,6 +25,12 @@ TEST(Utf8, BrokenBytesAreReplacedAsPythonDoes) {
   for (const auto& [bytes, wanted] : rows) EXPECT_EQ(replace_invalid_utf8(bytes), wanted);
 }
 
+TEST(Utf8, TheValidStartEndsBeforeTheFirstBrokenCharacter) {
+  EXPECT_EQ(valid_utf8_length("plain"), 5u);
+  EXPECT_EQ(valid_utf8_length("\xC3\xA9z\xFFz"), 3u);
+  EXPECT_EQ(valid_utf8_length("ab\xE2\x82"), 2u);
+}
+
 TEST(Utf8, PiecesGiveWhatTheWholeGives) {
   std::string bytes;
   unsigned state = 1;
