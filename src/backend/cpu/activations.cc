@@ -1,9 +1,10 @@
 // backend/cpu: the plain form of every preparation; the SIMD ones must give the same bytes.
 #include "backend/cpu/activations.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "backend/device_info.h"
@@ -87,28 +88,23 @@ void prepare_codes_scalar(const Tensor& x, int64_t row_begin, int64_t row_end, c
     const int r = int(row - slice.first);
     const uint8_t* in = x.as<uint8_t>() + size_t(row * out.k) * dtype_bytes(x.dtype);
     for (int64_t g = 0; g < out.k / group; ++g) {
-      float a = 0.0f;
-      bool is_finite = true;
+      uint32_t largest = 0;
       for (int i = 0; i < group; ++i) {
-        const float v = std::fabs(load_f32(in, x.dtype, g * group + i));
-        is_finite = is_finite && v <= std::numeric_limits<float>::max();
-        a = v > a ? v : a;
+        largest = std::max(largest, std::bit_cast<uint32_t>(load_f32(in, x.dtype, g * group + i)) & 0x7fffffff);
       }
-      const bool is_zero = !is_finite || a < kFixedTiny;
-      const float inverse = is_zero ? 0.0f : top / a;
-      const float d = !is_finite ? std::numeric_limits<float>::quiet_NaN() : is_zero ? 0.0f : a / top;
+      const GroupScale scale = group_scale(largest, top);
       int sum = 0;
       for (int i = 0; i < group; ++i) {
         const int64_t step = (g * group + i) / 16;
         const int at = i % 16;
         const int tuple = out.key.form == ActivationForm::A16Words ? 2 : 4;
         const float v = load_f32(in, x.dtype, step * 16 + input_at(tuple, out.key.stride, at));
-        const int q = is_zero ? 0 : int(std::nearbyint(v * inverse));
+        const int q = scale.is_zero ? 0 : int(std::nearbyint(v * scale.inverse));
         sum += q;
         put_code(slice, r, step, at, out.key.form, q);
       }
-      slice.d[g * slice.rows + r] = d;
-      slice.s[g * slice.rows + r] = d * float(sum);
+      slice.d[g * slice.rows + r] = scale.d;
+      slice.s[g * slice.rows + r] = scale.d * float(sum);
     }
   }
 }

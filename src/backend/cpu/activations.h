@@ -18,6 +18,20 @@ inline constexpr int kSliceRows = 8;
 inline constexpr float kA16Top = 32512.0f, kA8Top = 127.0f;
 inline constexpr float kFixedTiny = 0x1p-100f;
 
+struct GroupScale {
+  float d = 0, inverse = 0;  // inverse: top / a
+  bool is_zero = true;       // every q is 0, whatever x * inverse would be
+};
+/// `bits` are the largest bits of |x| in the group: for numbers that is a, and from 0x7f800000 on something is not
+/// finite. Always inlined, as it is used in files of several instruction sets.
+__attribute__((always_inline)) inline GroupScale group_scale(uint32_t bits, float top) {
+  float a;
+  __builtin_memcpy(&a, &bits, 4);
+  if (bits >= 0x7f800000u) return {.d = __builtin_nanf("")};
+  if (a < kFixedTiny) return {};
+  return {.d = a / top, .inverse = top / a, .is_zero = false};
+}
+
 /// Bytes of a code of a fixed-point form (the planes, for those that have planes), and the largest q.
 inline int planes_of(ActivationForm form) {
   return form == ActivationForm::A8 ? 1 : 2;

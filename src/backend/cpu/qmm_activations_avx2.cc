@@ -16,7 +16,7 @@ LOFT_INLINE __m256 load8(const uint8_t* row, int64_t i) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-/// Largest bits of |x| in a group: for numbers that is max |x|, and anything from 0x7f800000 on is not finite.
+/// Largest bits of |x| in a group, for group_scale.
 template <DType kType>
 LOFT_INLINE uint32_t largest_bits(const uint8_t* row, int64_t first, int group) {
   __m256i top = _mm256_setzero_si256();
@@ -55,14 +55,9 @@ void prepare_row(const uint8_t* in, const PreparedActivations& x, const Activati
   const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(order_bytes));
   const int64_t pitch = int64_t{4} * slice.rows;
   for (int64_t g = 0; g < x.k / group; ++g) {
-    const uint32_t bits = largest_bits<kType>(in, g * group, group);
-    float a;
-    __builtin_memcpy(&a, &bits, 4);
-    const bool is_finite = bits < 0x7f800000u;
-    const bool is_zero = !is_finite || a < kFixedTiny;
-    const float d = !is_finite ? __builtin_nanf("") : is_zero ? 0.0f : a / kA16Top;
-    const __m256 inverse = _mm256_set1_ps(is_zero ? 0.0f : kA16Top / a);
-    const __m256i keep = _mm256_set1_epi32(is_zero ? 0 : -1);  // NaN * 0 would not be 0
+    const GroupScale scale = group_scale(largest_bits<kType>(in, g * group, group), kA16Top);
+    const __m256 inverse = _mm256_set1_ps(scale.inverse);
+    const __m256i keep = _mm256_set1_epi32(scale.is_zero ? 0 : -1);  // NaN * 0 would not be 0
     __m256i sum = _mm256_setzero_si256();
     int8_t* out = slice.codes + g * group * 2 * slice.rows + r * 4;
     for (int i = 0; i < group; i += 16) {
@@ -79,8 +74,8 @@ void prepare_row(const uint8_t* in, const PreparedActivations& x, const Activati
       store_dwords(out + 4 * pitch, pitch, words[1]);
       out += 8 * pitch;
     }
-    slice.d[g * slice.rows + r] = d;
-    slice.s[g * slice.rows + r] = d * float(sum_lanes(sum));
+    slice.d[g * slice.rows + r] = scale.d;
+    slice.s[g * slice.rows + r] = scale.d * float(sum_lanes(sum));
   }
 }
 

@@ -22,7 +22,7 @@ LOFT_INLINE __m128i order_bytes(int stride) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(at));
 }
 
-/// Largest bits of |x| in a group: for numbers that is max |x|, and anything from 0x7f800000 on is not finite.
+/// Largest bits of |x| in a group, for group_scale.
 template <DType kType>
 LOFT_INLINE uint32_t largest_bits(const uint8_t* row, int64_t first, int group) {
   __m512i top = _mm512_setzero_si512();
@@ -40,14 +40,9 @@ void prepare_row(const uint8_t* in, const PreparedActivations& x, const Activati
   const __m128i order = order_bytes(x.key.stride);
   const int64_t stride = int64_t{4} * slice.rows;
   for (int64_t g = 0; g < x.k / group; ++g) {
-    const uint32_t bits = largest_bits<kType>(in, g * group, group);
-    float a;
-    __builtin_memcpy(&a, &bits, 4);
-    const bool is_finite = bits < 0x7f800000u;
-    const bool is_zero = !is_finite || a < kFixedTiny;
-    const float d = !is_finite ? __builtin_nanf("") : is_zero ? 0.0f : a / kTop;
-    const __m512 inverse = _mm512_set1_ps(is_zero ? 0.0f : kTop / a);
-    const __mmask16 keep = is_zero ? 0 : 0xffff;
+    const GroupScale scale = group_scale(largest_bits<kType>(in, g * group, group), kTop);
+    const __m512 inverse = _mm512_set1_ps(scale.inverse);
+    const __mmask16 keep = scale.is_zero ? 0 : 0xffff;
     __m512i sum = _mm512_setzero_si512();
     int8_t* out = slice.codes + g * group * kPlanes * slice.rows + r * 4;
     for (int i = 0; i < group; i += 16) {
@@ -63,8 +58,8 @@ void prepare_row(const uint8_t* in, const PreparedActivations& x, const Activati
       }
       out += 4 * kPlanes * stride;
     }
-    slice.d[g * slice.rows + r] = d;
-    slice.s[g * slice.rows + r] = d * float(_mm512_reduce_add_epi32(sum));
+    slice.d[g * slice.rows + r] = scale.d;
+    slice.s[g * slice.rows + r] = scale.d * float(_mm512_reduce_add_epi32(sum));
   }
 }
 

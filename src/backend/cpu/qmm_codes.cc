@@ -18,7 +18,7 @@ struct BlockSizes {
   int64_t sums(int64_t m) const { return m * panels * kPanelOutputs; }
 };
 BlockSizes block_sizes(const CodesIsa& isa, const QuantFormat& format, int64_t k) {
-  const int64_t step = isa.source(format).step_inputs;
+  const int64_t step = find_source(*isa.sources, format).step_inputs;
   const int64_t chunk = std::min((k + step - 1) / step * step, kChunkInputs);
   const int64_t codes = chunk * isa.code_bytes * kPanelOutputs;
   return {.chunk = chunk,
@@ -98,13 +98,18 @@ void run_block(const Block& block) {
 
 }  // namespace
 
+const PanelSource& find_source(const PanelSources& sources, const QuantFormat& format) {
+  if (format.kind != QuantKind::Affine) return sources.fp4;
+  return sources.affine[format.bits == 8 ? 5 : format.bits - 2];
+}
+
 void run_codes(const CodesIsa& isa, const CpuQmmRange& range) {
   const QuantWeight& w = *range.weight;
   const BlockSizes sizes = block_sizes(isa, w.format, w.k);
   for (int64_t n = range.begin; n < range.end; n += kPanelOutputs * sizes.panels) {
     run_block({.isa = isa,
                .range = range,
-               .source = isa.source(w.format),
+               .source = find_source(*isa.sources, w.format),
                .sizes = sizes,
                .n0 = n,
                .panels = std::min(sizes.panels, (range.end - n + kPanelOutputs - 1) / kPanelOutputs)});

@@ -51,6 +51,25 @@ struct PanelSource {
   void (*scales)(const QuantWeight& w, int64_t n0, float* scales);
 };
 
+/// The sources of an instruction set, one for each width that affine weights have; mxfp4 and nvfp4 share one.
+struct PanelSources {
+  PanelSource affine[6];  // 2, 3, 4, 5, 6, 8 bits
+  PanelSource fp4;
+};
+/// `make` is a lambda template <int bits, bool is_fp4> that gives the source.
+template <typename Make>
+consteval PanelSources panel_sources(Make make) {
+  return {.affine = {make.template operator()<2, false>(), make.template operator()<3, false>(),
+                     make.template operator()<4, false>(), make.template operator()<5, false>(),
+                     make.template operator()<6, false>(), make.template operator()<8, false>()},
+          .fp4 = make.template operator()<4, true>()};
+}
+const PanelSource& find_source(const PanelSources& sources, const QuantFormat& format);
+
+/// A code of E2M1 becomes the byte 2 * value + 12, of 0..24, so that w = scale / 2 * byte - 6 scale.
+inline constexpr uint8_t kFp4Bytes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+inline constexpr float kFp4Scale = 0.5f, kFp4Bias = -6.0f;
+
 /// Whole groups of some panels against one slice of x. Pointers are those of the first panel and the first group.
 struct PanelTile {
   const uint8_t* codes = nullptr;  // as the instruction set has them, 64-byte aligned
@@ -70,7 +89,7 @@ using TileFunction = void (*)(const PanelTile& tile, float* acc);
 
 /// What an instruction set brings to the product.
 struct CodesIsa {
-  const PanelSource& (*source)(const QuantFormat& format);
+  const PanelSources* sources;
   TileFunction (*tile)(int64_t rows, int64_t panels, ActivationForm form);  // rows 1..8, panels 1..max_panels
   /// Rounds `count` sums once to y's type, columns from `column`. sums is 64-byte aligned, whole panels may be read.
   void (*store)(const Tensor& y, int64_t row, int64_t column, int64_t count, const float* sums);

@@ -38,7 +38,7 @@ void store_avx2(const Tensor& y, int64_t row, int64_t column, int64_t count, con
 }
 
 constexpr CodesIsa isa_with(TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
-  return {.source = panel_source_avx2, .tile = tile, .store = store_avx2, .code_bytes = 2, .max_panels = 1};
+  return {.sources = &kPanelSourcesAvx2, .tile = tile, .store = store_avx2, .code_bytes = 2, .max_panels = 1};
 }
 constexpr CodesIsa kAvx2 = isa_with(tile_avx2), kAvxVnni = isa_with(tile_avxvnni);
 

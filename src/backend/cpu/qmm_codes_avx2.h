@@ -7,7 +7,7 @@
 namespace loft {
 
 /// Panels of words [k / 2][16][2] (qmm_repack_avx2.cc).
-const PanelSource& panel_source_avx2(const QuantFormat& format);
+extern const PanelSources kPanelSourcesAvx2;
 /// The inputs of a pair stand this far apart, as the dwords of a checkpoint give them.
 int pair_stride(const QuantFormat& format);
 

@@ -11,7 +11,7 @@ void store_avx512(const Tensor& y, int64_t row, int64_t column, int64_t count, c
   for (int64_t i = 0; i < count; i += kLanes) store_columns(y, row, column + i, smaller(kLanes, count - i), sums + i);
 }
 
-constexpr CodesIsa kIsa = {.source = panel_source_avx512,
+constexpr CodesIsa kIsa = {.sources = &kPanelSourcesAvx512,
                            .tile = tile_avx512,
                            .store = store_avx512,
                            .code_bytes = 1,

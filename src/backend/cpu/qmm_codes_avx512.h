@@ -5,7 +5,7 @@
 namespace loft {
 
 /// Panels of bytes [k / 4][16][4] (qmm_repack_avx512.cc).
-const PanelSource& panel_source_avx512(const QuantFormat& format);
+extern const PanelSources kPanelSourcesAvx512;
 
 /// For 1 to 8 rows, 1 to 3 panels, forms A16 and A8 (qmm_tile_avx512.cc).
 TileFunction tile_avx512(int64_t rows, int64_t panels, ActivationForm form);

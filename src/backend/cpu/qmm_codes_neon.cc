@@ -11,7 +11,7 @@ void store_neon(const Tensor& y, int64_t row, int64_t column, int64_t count, con
 }
 
 constexpr CodesIsa isa_with(TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
-  return {.source = panel_source_neon, .tile = tile, .store = store_neon, .code_bytes = 1, .max_panels = 1};
+  return {.sources = &kPanelSourcesNeon, .tile = tile, .store = store_neon, .code_bytes = 1, .max_panels = 1};
 }
 constexpr CodesIsa kDotprod = isa_with(tile_neondotprod), kI8mm = isa_with(tile_neoni8mm);
 

@@ -8,8 +8,6 @@
 namespace loft {
 namespace {
 
-constexpr float kFp4Scale = 0.5f, kFp4Bias = -6.0f;  // w = scale / 2 * (2 e2m1 + 12) - 6 scale
-
 /// Sixteen rows at one pitch; in a panel that sticks out of the weight the last row stands in for the missing ones.
 struct Rows {
   const uint8_t* base;
@@ -22,9 +20,9 @@ constexpr int64_t step_of(int bits) {
   return bits == 2 ? 64 : bits == 4 ? 32 : 16;
 }
 
-/// 2 * E2M1 + 12 for codes in the low bytes of words (the table's last entry in the others' place is cut off).
+/// kFp4Bytes for codes in the low bytes of words (the table's last entry in the others' place is cut off).
 LOFT_INLINE __m256i fp4_words(__m256i codes) {
-  const __m128i twice = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+  const __m128i twice = load_16_bytes(kFp4Bytes);
   // A byte with its top bit set becomes 0: the high byte of each word.
   const __m256i low_only = _mm256_or_si256(codes, _mm256_set1_epi16(int16_t(0x8000)));
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(twice), low_only);
@@ -173,29 +171,11 @@ void panel_fp4_scales(const QuantWeight& w, int64_t n0, float* scales) {
   }
 }
 
-template <int kBits>
-constexpr PanelSource kAffine = {step_of(kBits), panel_codes<kBits, false>, panel_affine_scales};
-constexpr PanelSource kFp4 = {step_of(4), panel_codes<4, true>, panel_fp4_scales};
-
 }  // namespace
 
-const PanelSource& panel_source_avx2(const QuantFormat& format) {
-  if (format.kind != QuantKind::Affine) return kFp4;
-  switch (format.bits) {
-    case 2:
-      return kAffine<2>;
-    case 3:
-      return kAffine<3>;
-    case 4:
-      return kAffine<4>;
-    case 5:
-      return kAffine<5>;
-    case 6:
-      return kAffine<6>;
-    default:
-      return kAffine<8>;
-  }
-}
+constexpr PanelSources kPanelSourcesAvx2 = panel_sources([]<int kBits, bool kFp4>() {
+  return PanelSource{step_of(kBits), panel_codes<kBits, kFp4>, kFp4 ? panel_fp4_scales : panel_affine_scales};
+});
 
 int pair_stride(const QuantFormat& format) {
   const int bits = format.bits;

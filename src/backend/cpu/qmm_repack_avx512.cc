@@ -10,10 +10,8 @@
 namespace loft {
 namespace {
 
-/// E2M1 has sixteen values; twice each plus 12 is a byte of 0..24, so w = scale / 2 * byte - 6 scale.
-constexpr float kFp4Scale = 0.5f, kFp4Bias = -6.0f;
 LOFT_INLINE __m512i fp4_bytes(__m512i codes) {
-  const __m128i twice = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+  const __m128i twice = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kFp4Bytes));
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(twice), codes);
 }
 
@@ -139,28 +137,10 @@ void panel_fp4_scales(const QuantWeight& w, int64_t n0, float* scales) {
   n0 + kLanes <= w.n ? fp4_scales<true>(w, n0, scales) : fp4_scales<false>(w, n0, scales);
 }
 
-template <int kBits>
-constexpr PanelSource kAffine = {step_of(kBits), panel_codes<kBits, false>, panel_affine_scales};
-constexpr PanelSource kFp4 = {step_of(4), panel_codes<4, true>, panel_fp4_scales};
-
 }  // namespace
 
-const PanelSource& panel_source_avx512(const QuantFormat& format) {
-  if (format.kind != QuantKind::Affine) return kFp4;
-  switch (format.bits) {
-    case 2:
-      return kAffine<2>;
-    case 3:
-      return kAffine<3>;
-    case 4:
-      return kAffine<4>;
-    case 5:
-      return kAffine<5>;
-    case 6:
-      return kAffine<6>;
-    default:
-      return kAffine<8>;
-  }
-}
+constexpr PanelSources kPanelSourcesAvx512 = panel_sources([]<int kBits, bool kFp4>() {
+  return PanelSource{step_of(kBits), panel_codes<kBits, kFp4>, kFp4 ? panel_fp4_scales : panel_affine_scales};
+});
 
 }  // namespace loft

@@ -12,11 +12,7 @@
 namespace loft {
 namespace {
 
-constexpr float kFp4Scale = 0.5f, kFp4Bias = -6.0f;  // w = scale / 2 * (2 e2m1 + 12) - 6 scale
 constexpr int64_t kStep = 16;
-
-/// 2 * E2M1 + 12.
-constexpr uint8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 /// Where 16 codes of a width lie: code i within 16 bits from byte from[2 i], `down[i]` bits (negative: to the right)
 /// off.
@@ -60,7 +56,7 @@ template <int kBits, bool kFp4>
 void panel_codes(const QuantWeight& w, int64_t n0, int64_t first, int64_t inputs, const Ahead& ahead, uint8_t* panel) {
   const int64_t pitch = w.k * kBits / 8;
   const auto* const words = static_cast<const uint8_t*>(w.words);
-  const uint8x16_t fp4 = vld1q_u8(kFp4Codes);
+  const uint8x16_t fp4 = vld1q_u8(kFp4Bytes);
   Asker asker(ahead, kPanelOutputs);
   for (int64_t i = 0; i < kPanelOutputs; ++i) {
     const uint8_t* at = words + std::min(n0 + i, w.n - 1) * pitch + first * kBits / 8;
@@ -102,28 +98,10 @@ void panel_fp4_scales(const QuantWeight& w, int64_t n0, float* scales) {
   }
 }
 
-template <int kBits>
-constexpr PanelSource kAffine = {kStep, panel_codes<kBits, false>, panel_affine_scales};
-constexpr PanelSource kFp4 = {kStep, panel_codes<4, true>, panel_fp4_scales};
-
 }  // namespace
 
-const PanelSource& panel_source_neon(const QuantFormat& format) {
-  if (format.kind != QuantKind::Affine) return kFp4;
-  switch (format.bits) {
-    case 2:
-      return kAffine<2>;
-    case 3:
-      return kAffine<3>;
-    case 4:
-      return kAffine<4>;
-    case 5:
-      return kAffine<5>;
-    case 6:
-      return kAffine<6>;
-    default:
-      return kAffine<8>;
-  }
-}
+constexpr PanelSources kPanelSourcesNeon = panel_sources([]<int kBits, bool kFp4>() {
+  return PanelSource{kStep, panel_codes<kBits, kFp4>, kFp4 ? panel_fp4_scales : panel_affine_scales};
+});
 
 }  // namespace loft
