@@ -1,7 +1,7 @@
 // backend/cpu: attention over one chunk of keys for the query rows of one key/value head; included by one file an
-// instruction set. Read this first, for each row: s[j] = q . k[j]; peak = max s; p[j] = e^(s[j] - peak); sum = sum of
-// p; acc = sum of p[j] v[j]; blocks are folded by fold_row (online softmax, Milakov and Gimelshein 2018, arXiv
-// 1805.02867).
+// instruction set. Read this first, for each row: s[j] = q . k[j]; peak = max s so far; p[j] = e^(s[j] - peak); sum =
+// sum of p; acc = sum of p[j] v[j]; a block of keys with a higher peak scales sum and acc first (online softmax,
+// Milakov and Gimelshein 2018, arXiv 1805.02867).
 #pragma once
 #include "backend/cpu/simd.h"
 
@@ -46,29 +46,10 @@ struct BlockRows {
   }
 };
 
-/// Factors of the fold of a part into a total: e^(peak - new peak) for both. n rows, in whole vectors of 16.
-LOFT_INLINE void fold_factors(const float* peak, const float* part_peak, int64_t n, float* factor, float* part_factor) {
-  for (int64_t i = 0; i < n; i += 16) {
-    const int64_t count = n - i < 16 ? n - i : 16;
-    const F old_peak = load_part(peak + i, count);
-    const F other = load_part(part_peak + i, count);
-    // A NaN on either side stays in one of the differences.
-    const F new_peak = max(old_peak, other);
-    store_part(factor + i, exp_not_positive(sub(old_peak, new_peak)), count);
-    store_part(part_factor + i, exp_not_positive(sub(other, new_peak)), count);
-  }
-}
-
-struct Fold {
-  float factor, part_factor, part_peak, part_sum;
-};
-LOFT_INLINE void fold_row(float& peak, float& sum, float* acc, const Fold& f, const float* part_acc, int64_t dp) {
-  sum = sum * f.factor + f.part_sum * f.part_factor;
-  peak = peak > f.part_peak ? peak : f.part_peak;
-  const F old_factor = set1(f.factor), part_factor = set1(f.part_factor);
-  for (int64_t c = 0; c < dp; c += 16) {
-    store(acc + c, fma(load(part_acc + c), part_factor, mul(load(acc + c), old_factor)));
-  }
+/// acc [dp] *= factor; a factor of 1, the usual one, changes nothing.
+LOFT_INLINE void scale_row(float* acc, float factor, int64_t dp) {
+  if (factor == 1.0f) return;
+  for (int64_t c = 0; c < dp; c += 16) store(acc + c, mul(load(acc + c), set1(factor)));
 }
 
 /// Asks for the same elements of the row one block further on: a decode step reads each key and value once, from
@@ -213,58 +194,44 @@ LOFT_INLINE void add_values_tile(const float* p, const BlockRows<T>& v, int64_t 
   }
 }
 
-/// Turns scores into weights in place; scores outside [lo, hi) count as -inf. Returns the block's peak and sum.
-struct PeakSum {
-  float peak, sum;
-};
-LOFT_INLINE PeakSum softmax_block(float* s, KeyRange range, float softcap) {
-  if (softcap > 0.0f) {
-    const F cap = set1(softcap);
-    for (int64_t j = range.lo & ~int64_t(15); j < range.hi; j += 16) {
-      store(s + j, mul(cap, tanh(div(load(s + j), cap))));
-    }
-  }
-  for (int64_t j = 0; j < range.lo; ++j) s[j] = kMinusInf;
-  for (int64_t j = range.hi; j < kKeyBlock; ++j) s[j] = kMinusInf;
-  F v[4];
-  for (int i = 0; i < 4; ++i) v[i] = load(s + 16 * i);
-  const float peak = max_lanes(max(max(v[0], v[1]), max(v[2], v[3])));
-  const F top = set1(peak);
-  for (int i = 0; i < 4; ++i) {
-    v[i] = exp_not_positive(sub(v[i], top));
-    store(s + 16 * i, v[i]);
-  }
-  return {peak, sum_lanes(add(add(v[0], v[1]), add(v[2], v[3])))};
-}
-
 /// Pieces of attend's scratch.
 struct BlockMemory {
-  float* scores;     // [n_q][kKeyBlock]
+  float* scores;     // [padded_rows][kKeyBlock]
   float* k_columns;  // panels
   float* v_rows;     // [kKeyBlock][dp]
-  float* part;       // [n_q][dp], sums of one block
-  float* lo;         // [n_q], the row sees keys [lo, hi) of the block: small whole numbers
+  float* lo;         // [padded_rows], the row sees keys [lo, hi) of the block: small whole numbers
   float* hi;
-  float* peak;
-  float* sum;
-  float* factor;
-  float* part_factor;
-  LOFT_INLINE KeyRange range(const BlockMemory& m, int64_t row) { return {int64_t(m.lo[row]), int64_t(m.hi[row])}; }
+  bool sees_all;  // every row sees every key of the block; lo and hi are not set then
+  LOFT_INLINE KeyRange range(const BlockMemory& m, int64_t row) {
+    if (m.sees_all) return {0, kKeyBlock};
+    return {int64_t(m.lo[row]), int64_t(m.hi[row])};
+  }
 };
 LOFT_INLINE BlockMemory cut_scratch(const AttendArgs& a, int64_t dp) {
   const int64_t rows = padded_rows(a.n_q);
   BlockMemory m;
   m.scores = a.scratch;
-  m.k_columns = m.scores + a.n_q * kKeyBlock;
+  m.k_columns = m.scores + rows * kKeyBlock;
   m.v_rows = m.k_columns + kKeyBlock * dp;
-  m.part = m.v_rows + kKeyBlock * dp;
-  m.lo = m.part + a.n_q * dp;
+  m.lo = m.v_rows + kKeyBlock * dp;
   m.hi = m.lo + rows;
-  m.peak = m.hi + rows;
-  m.sum = m.peak + rows;
-  m.factor = m.sum + rows;
-  m.part_factor = m.factor + rows;
+  m.sees_all = false;
   return m;
+}
+
+/// Which keys of the block each row sees.
+LOFT_INLINE void set_ranges(const AttendArgs& a, BlockMemory& m, int64_t block) {
+  const int64_t last = a.first_position + (a.n_q - 1) / a.group;
+  const KeyRange first_sees = visible(a, a.first_position, block), last_sees = visible(a, last, block);
+  m.sees_all = first_sees.lo == 0 && first_sees.hi == kKeyBlock && last_sees.lo == 0 && last_sees.hi == kKeyBlock;
+  if (m.sees_all) return;
+  for (int64_t row = 0, position = a.first_position; row < a.n_q; ++position) {
+    const KeyRange range = visible(a, position, block);
+    for (int64_t g = 0; g < a.group; ++g, ++row) {
+      m.lo[row] = range.lo < range.hi ? float(range.lo) : 0.0f;
+      m.hi[row] = range.lo < range.hi ? float(range.hi) : 0.0f;
+    }
+  }
 }
 
 /// Calls f(rows a tile as a constant, first row) over all query rows.
@@ -292,6 +259,7 @@ struct TileRange {
   KeyRange any, common;
 };
 LOFT_INLINE TileRange tile_range(const BlockMemory& m, int64_t row, int n) {
+  if (m.sees_all) return {{0, kKeyBlock}, {0, kKeyBlock}};
   TileRange t = {{kKeyBlock, 0}, {0, kKeyBlock}};
   for (int r = 0; r < n; ++r) {
     const KeyRange own = BlockMemory::range(m, row + r);
@@ -324,7 +292,7 @@ LOFT_INLINE void packed_block_scores(const AttendArgs& a, const BlockMemory& m, 
   }
 }
 
-/// part[r][c0 ..] = sum of p[r][j] v[j][c0 ..] for kVectors vectors. Each row adds its keys in ascending order and no
+/// acc[r][c0 ..] += sum of p[r][j] v[j][c0 ..] for kVectors vectors. Each row adds its keys in ascending order and no
 /// others: a masked value may be NaN, and 0 * NaN is NaN.
 template <int kVectors, class T>
 LOFT_INLINE void block_values(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t c0,
@@ -332,63 +300,95 @@ LOFT_INLINE void block_values(const AttendArgs& a, const BlockMemory& m, const B
   for_tiles(a.n_q, [&](auto count, int64_t row) {
     const TileRange t = tile_range(m, row, count.n);
     const float* p = m.scores + row * kKeyBlock;
-    float* part = m.part + row * dp;
-    for (int64_t r = 0; r < count.n; ++r) {
-      for (int c = 0; c < kVectors; ++c) store(part + r * dp + c0 + 16 * c, zero());
+    float* acc = a.acc + row * dp;
+    for (int64_t r = 0; r < count.n && !m.sees_all; ++r) {
       const KeyRange own = BlockMemory::range(m, row + r);
       const KeyRange before = {own.lo, own.hi < t.common.lo ? own.hi : t.common.lo};
-      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, before, dp, part + r * dp);
+      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, before, dp, acc + r * dp);
     }
-    add_values_tile<count.n, kVectors>(p, v, c0, t.common, dp, part);
-    for (int64_t r = 0; r < count.n; ++r) {
+    add_values_tile<count.n, kVectors>(p, v, c0, t.common, dp, acc);
+    for (int64_t r = 0; r < count.n && !m.sees_all; ++r) {
       const KeyRange after = {t.common.hi, BlockMemory::range(m, row + r).hi};
-      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, after, dp, part + r * dp);
+      add_values_tile<1, kVectors>(p + r * kKeyBlock, v, c0, after, dp, acc + r * dp);
     }
   });
 }
 
-/// Weights from scores, sums of values, and the fold into the chunk's state.
+/// Scores as the softmax wants them: capped, and -inf outside of [lo, hi).
+LOFT_INLINE void mask_scores(float* s, KeyRange range, float softcap) {
+  if (softcap > 0.0f) {
+    const F cap = set1(softcap);
+    for (int64_t j = range.lo & ~int64_t(15); j < range.hi; j += 16) {
+      store(s + j, mul(cap, tanh(div(load(s + j), cap))));
+    }
+  }
+  for (int64_t j = 0; j < range.lo; ++j) s[j] = kMinusInf;
+  for (int64_t j = range.hi; j < kKeyBlock; ++j) s[j] = kMinusInf;
+}
+
+/// Scores become weights e^(s - peak) in place, for `count` rows, at most 16 (their trees of lanes run as one), and the
+/// state so far is brought to the new peak.
+LOFT_INLINE void softmax_rows(const AttendArgs& a, const BlockMemory& m, int64_t row, int64_t count, int64_t dp) {
+  float* const scores = m.scores + row * kKeyBlock;
+  if (!m.sees_all || a.softcap > 0.0f) {
+    for (int64_t r = 0; r < count; ++r) {
+      mask_scores(scores + r * kKeyBlock, BlockMemory::range(m, row + r), a.softcap);
+    }
+  }
+  F lanes[16];
+  for (int64_t r = 0; r < 16; ++r) lanes[r] = zero();
+  for (int64_t r = 0; r < count; ++r) {
+    const float* s = scores + r * kKeyBlock;
+    lanes[r] = max(max(load(s), load(s + 16)), max(load(s + 32), load(s + 48)));
+  }
+  const F old_peak = load(a.peak + row);
+  const F peak = max(old_peak, max_lanes_16(lanes));
+  // A NaN on either side stays in one of the differences.
+  const F factor = exp_not_positive(sub(old_peak, peak));
+  alignas(64) float factors[16];
+  store(a.peak + row, peak);
+  store(factors, factor);
+  for (int64_t r = 0; r < count; ++r) {
+    float* s = scores + r * kKeyBlock;
+    const F top = set1(a.peak[row + r]);
+    F v[4];
+    for (int i = 0; i < 4; ++i) {
+      v[i] = exp_not_positive(sub(load(s + 16 * i), top));
+      store(s + 16 * i, v[i]);
+    }
+    lanes[r] = add(add(v[0], v[1]), add(v[2], v[3]));
+    scale_row(a.acc + (row + r) * dp, factors[r], dp);
+  }
+  store(a.sum + row, fma(load(a.sum + row), factor, sum_lanes_16(lanes)));
+}
+
+/// Weights from scores, and sums of values.
 template <class T>
 LOFT_INLINE void finish_block(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t dp) {
-  for (int64_t row = 0; row < a.n_q; ++row) {
-    const KeyRange own = BlockMemory::range(m, row);
-    if (own.lo >= own.hi) continue;
-    const PeakSum folded = softmax_block(m.scores + row * kKeyBlock, own, a.softcap);
-    m.peak[row] = folded.peak;
-    m.sum[row] = folded.sum;
-  }
+  for (int64_t row = 0; row < a.n_q; row += 16) softmax_rows(a, m, row, a.n_q - row < 16 ? a.n_q - row : 16, dp);
   int64_t c = 0;
   for (; c + 16 * kTileVectors <= dp; c += 16 * kTileVectors) block_values<kTileVectors>(a, m, v, c, dp);
   for (; c < dp; c += 16) block_values<1>(a, m, v, c, dp);
-  fold_factors(a.peak, m.peak, a.n_q, m.factor, m.part_factor);
-  for (int64_t row = 0; row < a.n_q; ++row) {
-    const KeyRange own = BlockMemory::range(m, row);
-    if (own.lo >= own.hi) continue;  // peak is an older block's
-    fold_row(a.peak[row], a.sum[row], a.acc + row * dp, {m.factor[row], m.part_factor[row], m.peak[row], m.sum[row]},
-             m.part + row * dp, dp);
-  }
 }
 
 // Query rows from which packing a block pays: it costs about as much as two tiles of four rows.
 constexpr int64_t kPackFromRows = 16;
 
+inline void clear_state(const AttendArgs& a, int64_t dp) {
+  for (int64_t i = 0; i < padded_rows(a.n_q); i += 16) {
+    store(a.peak + i, set1(kNoPeak));
+    store(a.sum + i, zero());
+  }
+  for (int64_t i = 0; i < a.n_q * dp; i += 16) store(a.acc + i, zero());
+}
+
 template <class T>
 void attend_chunk(const AttendArgs& a) {
   const int64_t dp = (a.d + 15) / 16 * 16;
-  for (int64_t i = 0; i < a.n_q; ++i) {
-    a.peak[i] = kMinusInf;
-    a.sum[i] = 0.0f;
-  }
-  for (int64_t i = 0; i < a.n_q * dp; i += 16) store(a.acc + i, zero());
-  const BlockMemory m = cut_scratch(a, dp);
+  clear_state(a, dp);
+  BlockMemory m = cut_scratch(a, dp);
   for (int64_t block = a.begin / kKeyBlock * kKeyBlock; block < a.end; block += kKeyBlock) {
-    for (int64_t row = 0, position = a.first_position; row < a.n_q; ++position) {
-      const KeyRange range = visible(a, position, block);
-      for (int64_t g = 0; g < a.group; ++g, ++row) {
-        m.lo[row] = float(range.lo);
-        m.hi[row] = float(range.hi < range.lo ? range.lo : range.hi);
-      }
-    }
+    set_ranges(a, m, block);
     // Offsets from the first wanted position on; its row is in [0, capacity), so `first` may lie below 0.
     const int64_t lo = (a.begin > block ? a.begin : block) - block;
     const int64_t hi = (a.end < block + kKeyBlock ? a.end : block + kKeyBlock) - block;
@@ -407,12 +407,25 @@ void attend_chunk(const AttendArgs& a) {
   }
 }
 
-inline void merge_rows(AttendArgs& total, const AttendArgs& part, int64_t dp) {
-  for (int64_t i = 0; i < total.n_q; ++i) {
-    if (part.peak[i] == kMinusInf && part.sum[i] == 0.0f) continue;
-    Fold f = {.factor = 0.0f, .part_factor = 0.0f, .part_peak = part.peak[i], .part_sum = part.sum[i]};
-    fold_factors(total.peak + i, part.peak + i, 1, &f.factor, &f.part_factor);
-    fold_row(total.peak[i], total.sum[i], total.acc + i * dp, f, part.acc + i * dp, dp);
+inline void merge_rows(const AttendArgs& total, const AttendArgs& part, int64_t dp) {
+  for (int64_t row = 0; row < total.n_q; row += 16) {
+    const F old_peak = load(total.peak + row), other = load(part.peak + row);
+    // A NaN on either side stays in one of the differences.
+    const F peak = max(old_peak, other);
+    const F factor = exp_not_positive(sub(old_peak, peak)), part_factor = exp_not_positive(sub(other, peak));
+    store(total.peak + row, peak);
+    store(total.sum + row, fma(load(total.sum + row), factor, mul(load(part.sum + row), part_factor)));
+    alignas(64) float factors[16], part_factors[16];
+    store(factors, factor);
+    store(part_factors, part_factor);
+    for (int64_t r = 0; r < 16 && row + r < total.n_q; ++r) {
+      float* to = total.acc + (row + r) * dp;
+      const float* from = part.acc + (row + r) * dp;
+      const F old_factor = set1(factors[r]), new_factor = set1(part_factors[r]);
+      for (int64_t c = 0; c < dp; c += 16) {
+        store(to + c, fma(load(from + c), new_factor, mul(load(to + c), old_factor)));
+      }
+    }
   }
 }
 

@@ -8,8 +8,10 @@
 namespace loft {
 namespace {
 
-// Query rows (of all heads of a group) that share one pass over the keys: scores and sums of 64 rows stay in L2.
-constexpr int64_t kQueryRows = 64;
+// Query rows (of all heads of a group) that share one pass over the keys: a block of keys costs to pack about what two
+// tiles of four rows cost, and what 128 rows need stays in L2. Fewer where threads would wait for work.
+constexpr int64_t kMostQueryRows = 128, kLeastQueryRows = 32;
+constexpr int64_t kTasksAThread = 8;
 
 struct Geometry {
   int64_t d, dp;        // head_dim, and padded to whole vectors
@@ -17,16 +19,6 @@ struct Geometry {
   int64_t rows_a_task;  // rows of x
   int64_t n_q;          // query rows of a full task
 };
-
-Geometry make_geometry(const AttentionArgs& args) {
-  Geometry g{};
-  g.d = args.q.dim(2);
-  g.dp = (g.d + 15) / 16 * 16;
-  g.group = args.q.dim(1) / args.n_kv_heads;
-  g.rows_a_task = std::max<int64_t>(1, kQueryRows / g.group);
-  g.n_q = g.rows_a_task * g.group;
-  return g;
-}
 
 /// Rows [row, row + n_rows) of a segment against one key/value head.
 struct Task {
@@ -48,6 +40,25 @@ Span visible_span(const AttentionArgs& args, const Task& t) {
 /// Blocks of rows of a segment times heads, heads innermost, so that neighbours in the queue read other heads.
 int64_t count_tasks(const AttentionArgs& args, const Geometry& g, const AttentionSegment& s) {
   return (s.n_rows + g.rows_a_task - 1) / g.rows_a_task * args.n_kv_heads;
+}
+
+int64_t count_tasks(const AttentionArgs& args, const Geometry& g) {
+  int64_t n = 0;
+  for (const AttentionSegment& s : args.segments) n += count_tasks(args, g, s);
+  return n;
+}
+
+Geometry make_geometry(const AttentionArgs& args, int n_threads) {
+  Geometry g{};
+  g.d = args.q.dim(2);
+  g.dp = (g.d + 15) / 16 * 16;
+  g.group = args.q.dim(1) / args.n_kv_heads;
+  for (int64_t rows = kMostQueryRows; rows >= kLeastQueryRows; rows /= 2) {
+    g.rows_a_task = std::max<int64_t>(1, rows / g.group);
+    g.n_q = g.rows_a_task * g.group;
+    if (count_tasks(args, g) >= kTasksAThread * n_threads) break;
+  }
+  return g;
 }
 
 Task find_task(const AttentionArgs& args, const Geometry& g, int64_t index) {
@@ -77,25 +88,25 @@ struct TaskMemory {
   float* total_acc;
 };
 
-int64_t state_floats(const Geometry& g, int64_t n_q) {
-  return (2 * n_q + 15) / 16 * 16 + n_q * g.dp;
+int64_t state_floats(const Geometry& g) {
+  return 2 * padded_rows(g.n_q) + g.n_q * g.dp;
 }
 
 int64_t task_floats(const Geometry& g) {
-  return g.n_q * g.dp + attend_scratch_floats(g.n_q, g.dp) + 2 * state_floats(g, g.n_q);
+  return g.n_q * g.dp + attend_scratch_floats(g.n_q, g.dp) + 2 * state_floats(g);
 }
 
 TaskMemory cut_memory(const Geometry& g, float* p) {
-  const int64_t heads = (2 * g.n_q + 15) / 16 * 16;
+  const int64_t rows = padded_rows(g.n_q);
   TaskMemory m{};
   m.q = p;
   m.scratch = m.q + g.n_q * g.dp;
   m.part_acc = m.scratch + attend_scratch_floats(g.n_q, g.dp);
   m.total_acc = m.part_acc + g.n_q * g.dp;
   m.part_peak = m.total_acc + g.n_q * g.dp;
-  m.part_sum = m.part_peak + g.n_q;
-  m.total_peak = m.part_peak + heads;
-  m.total_sum = m.total_peak + g.n_q;
+  m.part_sum = m.part_peak + rows;
+  m.total_peak = m.part_sum + rows;
+  m.total_sum = m.total_peak + rows;
   return m;
 }
 
@@ -133,12 +144,6 @@ void attend_one_chunk(CpuContext& cpu, const Task& t, AttendArgs& a, Span span, 
   cpu.kernels.attend[float_index(t.segment->kv.dtype)](a);
 }
 
-void clear_state(AttendArgs& a, int64_t dp) {
-  std::fill(a.peak, a.peak + a.n_q, -__builtin_inff());
-  std::fill(a.sum, a.sum + a.n_q, 0.0f);
-  std::fill(a.acc, a.acc + a.n_q * dp, 0.0f);
-}
-
 void write_rows(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, const Task& t, const AttendArgs& total) {
   const auto kernel = cpu.kernels.finish[float_index(args.y.dtype)];
   const size_t element = dtype_bytes(args.y.dtype);
@@ -156,9 +161,10 @@ void run_whole(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, co
   total.peak = m.total_peak;
   total.sum = m.total_sum;
   total.acc = m.total_acc;
-  clear_state(total, g.dp);
   const Span span = visible_span(args, t);
-  for (int64_t chunk = span.begin / kKeyChunk; chunk * kKeyChunk < span.end; ++chunk) {
+  int64_t chunk = span.begin / kKeyChunk;
+  attend_one_chunk(cpu, t, total, span, chunk);
+  while (++chunk * kKeyChunk < span.end) {
     attend_one_chunk(cpu, t, part, span, chunk);
     cpu.kernels.merge(total, part, g.dp);
   }
@@ -172,12 +178,12 @@ void run_split(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, in
     const Span s = visible_span(args, find_task(args, g, i));
     chunks = std::max(chunks, (s.end - 1) / kKeyChunk - s.begin / kKeyChunk + 1);
   }
-  const int64_t state = state_floats(g, g.n_q);
+  const int64_t state = state_floats(g);
   float* states = cpu.shared.take(n_tasks * chunks * state);
   const auto state_of = [&](AttendArgs& a, int64_t task, int64_t chunk) {
     a.acc = states + (task * chunks + chunk) * state;
     a.peak = a.acc + g.n_q * g.dp;
-    a.sum = a.peak + g.n_q;
+    a.sum = a.peak + padded_rows(g.n_q);
   };
   cpu.pool.parallel_for(n_tasks * chunks, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
@@ -193,10 +199,9 @@ void run_split(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, in
   for (int64_t i = 0; i < n_tasks; ++i) {
     const Task t = find_task(args, g, i);
     const Span span = visible_span(args, t);
-    const TaskMemory m = cut_memory(g, cpu.per_thread[0].take(task_floats(g)));
-    AttendArgs total{.n_q = t.n_rows * g.group, .peak = m.total_peak, .sum = m.total_sum, .acc = m.total_acc};
-    clear_state(total, g.dp);
-    for (int64_t chunk = 0; (span.begin / kKeyChunk + chunk) * kKeyChunk < span.end; ++chunk) {
+    AttendArgs total{.n_q = t.n_rows * g.group};
+    state_of(total, i, 0);
+    for (int64_t chunk = 1; (span.begin / kKeyChunk + chunk) * kKeyChunk < span.end; ++chunk) {
       AttendArgs part = total;
       state_of(part, i, chunk);
       cpu.kernels.merge(total, part, g.dp);
@@ -208,12 +213,10 @@ void run_split(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, in
 }  // namespace
 
 void cpu_attention(CpuContext& cpu, const AttentionArgs& args) {
-  const Geometry g = make_geometry(args);
-  int64_t n_tasks = 0, keys = 0;
-  for (const AttentionSegment& s : args.segments) {
-    n_tasks += count_tasks(args, g, s);
-    keys = std::max(keys, s.n_past + s.n_rows);
-  }
+  const Geometry g = make_geometry(args, cpu.pool.size());
+  const int64_t n_tasks = count_tasks(args, g);
+  int64_t keys = 0;
+  for (const AttentionSegment& s : args.segments) keys = std::max(keys, s.n_past + s.n_rows);
   // Scratch grows here, in the caller, where a failure may throw.
   for (FloatScratch& scratch : cpu.per_thread) scratch.take(task_floats(g));
   const bool is_split = cpu.pool.size() > 1 && n_tasks < 4 * cpu.pool.size() && keys > kKeyChunk;

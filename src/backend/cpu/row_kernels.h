@@ -2,6 +2,7 @@
 // Pointers and counts enter; parallel loops and strides stay in norm.cc, rope.cc, attention.cc, elementwise.cc,
 // gather.cc.
 #pragma once
+#include <cfloat>
 #include <cstdint>
 
 #include "core/dtype.h"
@@ -43,19 +44,19 @@ struct AttendArgs {
   int64_t d = 0;
   int64_t begin = 0, end = 0;  // positions of one chunk, [begin, end) inside [c * kKeyChunk, (c + 1) * kKeyChunk)
   float* scratch = nullptr;    // attend_scratch_floats
-  // Out: softmax state over the chunk. Rows that see nothing of it have peak -inf, sum 0.
-  float* peak = nullptr;  // [n_q]
-  float* sum = nullptr;   // [n_q]
+  // Out: softmax state over the chunk. Rows that see nothing of it have peak kNoPeak, sum 0.
+  float* peak = nullptr;  // [padded_rows(n_q)]
+  float* sum = nullptr;   // [padded_rows(n_q)]
   float* acc = nullptr;   // [n_q, dp]
 };
-/// What attend() knows of its query rows while it works on one block of keys; arrays of n_q values.
-inline constexpr int kRowFacts = 6;  // lo, hi, peak, sum, old_factor, new_factor
+/// Peak of a row that saw no key: finite, so that no difference of peaks is a NaN of its own making.
+inline constexpr float kNoPeak = -FLT_MAX;
 constexpr int64_t padded_rows(int64_t n_q) {
   return (n_q + 15) / 16 * 16;
 }
-/// Floats that attend() needs as scratch for n_q rows: scores, packed keys, packed values, a block's sums, row facts.
+/// Floats that attend() needs as scratch for n_q rows: scores, packed keys, packed values, [lo, hi) of each row.
 constexpr int64_t attend_scratch_floats(int64_t n_q, int64_t dp) {
-  return n_q * kKeyBlock + 2 * kKeyBlock * dp + n_q * dp + kRowFacts * padded_rows(n_q);
+  return padded_rows(n_q) * (kKeyBlock + 2) + 2 * kKeyBlock * dp;
 }
 
 struct RowKernels {
@@ -72,8 +73,8 @@ struct RowKernels {
   /// y = scale * x, converted.
   void (*scale_cast[kFloatTypes][kFloatTypes])(const void* x, float scale, void* y, int64_t n);  // x type, y type
   void (*attend[kFloatTypes])(const AttendArgs& args);  // type of keys and values
-  /// total = total merged with part, row by row; total starts as peak -inf, sum 0, acc 0.
-  void (*merge)(AttendArgs& total, const AttendArgs& part, int64_t dp);
+  /// total = total merged with part, row by row.
+  void (*merge)(const AttendArgs& total, const AttendArgs& part, int64_t dp);
   /// y [d] = acc / sum.
   void (*finish[kFloatTypes])(const float* acc, float sum, void* y, int64_t d);
 };

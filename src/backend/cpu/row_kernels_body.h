@@ -84,16 +84,12 @@ LOFT_INLINE CosSin rope_angles(const float* inv_freq, int64_t count, int32_t pos
   c = fma(c, r2, set1(1.0f / 24));
   c = fma(c, r2, set1(-0.5f));
   c = fma(c, r2, set1(1.0f));
-  float sines[16], cosines[16];
-  store(sines, s);
-  store(cosines, c);
-  for (int i = 0; i < 16; ++i) {
-    const float sine = sines[i], cosine = cosines[i];
-    const int q = quadrant[i];
-    sines[i] = (q & 1 ? cosine : sine) * (q & 2 ? -1.0f : 1.0f);
-    cosines[i] = (q & 1 ? sine : cosine) * ((q + 1) & 2 ? -1.0f : 1.0f);
-  }
-  return {mul(load(cosines), scale), mul(load(sines), scale)};
+  // An odd quadrant swaps the two; bit 1 of q turns the sine's sign, bit 1 of q + 1 the cosine's.
+  const I q = load_ints(quadrant), swap = isub(iset1(0), iand(q, iset1(1)));
+  const I sine = ixor(bits(s), iand(swap, ixor(bits(s), bits(c))));
+  const I cosine = ixor(bits(c), iand(swap, ixor(bits(s), bits(c))));
+  const I sine_sign = shl<30>(iand(q, iset1(2))), cosine_sign = shl<30>(iand(iadd(q, iset1(1)), iset1(2)));
+  return {mul(from_bits(ixor(cosine, cosine_sign)), scale), mul(from_bits(ixor(sine, sine_sign)), scale)};
 }
 
 template <class X>

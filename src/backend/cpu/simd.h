@@ -46,20 +46,33 @@ LOFT_INLINE void store_part(T* p, F a, int64_t n) {
   std::memcpy(p, part, size_t(n) * sizeof(T));
 }
 
+/// Lane j of the result is sum_lanes(a[j]), by the same tree, or the largest lane of a[j].
+LOFT_INLINE F sum_lanes_16(const F* a) {
+  return join_lanes_16(a, [](F x, F y) { return add(x, y); });
+}
+LOFT_INLINE F max_lanes_16(const F* a) {
+  return join_lanes_16(a, [](F x, F y) { return max(x, y); });
+}
+
+LOFT_INLINE I load_ints(const int32_t* p) {
+  float same_bits[16];
+  std::memcpy(same_bits, p, sizeof same_bits);
+  return bits(load(same_bits));
+}
+
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
 constexpr float kLog2E = 1.44269504088896341f;
 // ln 2 in two parts; the first has 9 trailing zero bits, so that n * kLn2High is exact for |n| < 2^9.
 constexpr float kLn2High = 0.693359375f;
 constexpr float kLn2Low = -2.12194440e-4f;
 
-/// (e^r - 1 - r) / r^2 for |r| <= ln2 / 2, Taylor terms up to r^7; relative to e^r the rest is below 2^-27.
+/// (e^r - 1 - r) / r^2 for |r| <= ln2 / 2: minimax (least squares, weights by the error), relative to e^r 2^-27.7.
 LOFT_INLINE F exp_tail(F r) {
-  F p = set1(1.0f / 5040);
-  p = fma(p, r, set1(1.0f / 720));
-  p = fma(p, r, set1(1.0f / 120));
-  p = fma(p, r, set1(1.0f / 24));
-  p = fma(p, r, set1(1.0f / 6));
-  return fma(p, r, set1(0.5f));
+  F p = set1(0x1.6a23d4p-10f);
+  p = fma(p, r, set1(0x1.123a26p-7f));
+  p = fma(p, r, set1(0x1.5558f4p-5f));
+  p = fma(p, r, set1(0x1.555490p-3f));
+  return fma(p, r, set1(0x1.fffffcp-2f));
 }
 
 struct Reduced {
@@ -87,9 +100,13 @@ LOFT_INLINE F exp(F x) {
 
 /// e^x for x <= 0 (or NaN) within 2 ulp; results below the normal numbers become 0.
 LOFT_INLINE F exp_not_positive(F x) {
-  const Reduced a = reduce_exp(max(set1(-88.0f), x));  // n = -127 at the clamp, and its power of two is 0
-  const F p = add(fma(mul(a.r, a.r), exp_tail(a.r), a.r), set1(1.0f));
-  return mul(p, power_of_two(a.n));
+  constexpr float kBiased = kRoundMagic + 127.0f;  // the low bits hold n + 127, the exponent of 2^n
+  const F y = max(set1(-88.0f), x);                // n = -127 at the clamp, and its power of two is 0
+  const F shifted = fma(y, set1(kLog2E), set1(kBiased));
+  const F n = sub(shifted, set1(kBiased));
+  const F r = fnma(n, set1(kLn2Low), fnma(n, set1(kLn2High), y));
+  const F p = fma(fma(exp_tail(r), r, set1(1.0f)), r, set1(1.0f));
+  return mul(p, from_bits(shl<23>(bits(shifted))));
 }
 
 /// tanh within 2.4 ulp: t / (t + 2) with t = e^(2|x|) - 1 formed without cancellation.

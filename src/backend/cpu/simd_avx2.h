@@ -113,22 +113,25 @@ LOFT_INLINE float sum_lanes(F a) {
   const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
-LOFT_INLINE __m256 sum_halves(F a, F b) {
-  const __m256 a8 = _mm256_add_ps(a.lo, a.hi);
-  const __m256 b8 = _mm256_add_ps(b.lo, b.hi);
-  return _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20), _mm256_permute2f128_ps(a8, b8, 0x31));
+/// op on 16 lanes as one register: the eight pairs of a[j], for two j in the halves of the result.
+template <class Op>
+LOFT_INLINE F join_halves(F a, F b, F c, F d, Op op) {
+  const F ac = op(F{a.lo, c.lo}, F{a.hi, c.hi});
+  const F bd = op(F{b.lo, d.lo}, F{b.hi, d.hi});
+  return op(F{_mm256_permute2f128_ps(ac.lo, bd.lo, 0x20), _mm256_permute2f128_ps(ac.hi, bd.hi, 0x20)},
+            F{_mm256_permute2f128_ps(ac.lo, bd.lo, 0x31), _mm256_permute2f128_ps(ac.hi, bd.hi, 0x31)});
 }
-LOFT_INLINE __m256 sum_pairs(__m256 a, __m256 b) {
-  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+template <int kLow, int kHigh, class Op>
+LOFT_INLINE F join_lanes(F a, F b, Op op) {
+  return op(F{_mm256_shuffle_ps(a.lo, b.lo, kLow), _mm256_shuffle_ps(a.hi, b.hi, kLow)},
+            F{_mm256_shuffle_ps(a.lo, b.lo, kHigh), _mm256_shuffle_ps(a.hi, b.hi, kHigh)});
 }
-LOFT_INLINE __m256 sum_lanes_8(const F* a) {
-  const __m256 x = sum_pairs(sum_halves(a[0], a[4]), sum_halves(a[1], a[5]));
-  const __m256 y = sum_pairs(sum_halves(a[2], a[6]), sum_halves(a[3], a[7]));
-  return _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xdd));
-}
-/// Lane j of the result is sum_lanes(a[j]), by the same tree.
-LOFT_INLINE F sum_lanes_16(const F* a) {
-  return {sum_lanes_8(a), sum_lanes_8(a + 8)};
+/// Lane j of the result is op over the lanes of a[j], by the tree of sum_lanes.
+template <class Op>
+LOFT_INLINE F join_lanes_16(const F* a, Op op) {
+  F e[4];
+  for (int i = 0; i < 4; ++i) e[i] = join_halves(a[i], a[i + 4], a[i + 8], a[i + 12], op);
+  return join_lanes<0x88, 0xdd>(join_lanes<0x44, 0xee>(e[0], e[1], op), join_lanes<0x44, 0xee>(e[2], e[3], op), op);
 }
 LOFT_INLINE void transpose_quarters(__m256 a, __m256 b, __m256 c, __m256 d, __m256* out) {
   const __m256 ab_low = _mm256_unpacklo_ps(a, b), ab_high = _mm256_unpackhi_ps(a, b);
@@ -152,12 +155,6 @@ LOFT_INLINE void transpose_16(F* r) {
     r[8 + k] = {_mm256_permute2f128_ps(w[k], w[4 + k], 0x20), _mm256_permute2f128_ps(w[8 + k], w[12 + k], 0x20)};
     r[12 + k] = {_mm256_permute2f128_ps(w[k], w[4 + k], 0x31), _mm256_permute2f128_ps(w[8 + k], w[12 + k], 0x31)};
   }
-}
-LOFT_INLINE float max_lanes(F a) {
-  const __m256 m8 = _mm256_max_ps(a.lo, a.hi);
-  const __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
-  const __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
-  return _mm_cvtss_f32(_mm_max_ss(m2, _mm_shuffle_ps(m2, m2, 1)));
 }
 
 }  // namespace loft::LOFT_SIMD_NAMESPACE

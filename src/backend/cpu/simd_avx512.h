@@ -108,27 +108,26 @@ LOFT_INLINE float sum_lanes(F a) {
   const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
   return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
-LOFT_INLINE __m512 sum_quarters(__m512 a, __m512 b, __m512 c, __m512 d) {
-  const __m512 ab = _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAllLanes, a, b, 0x44),
-                                  _mm512_maskz_shuffle_f32x4(kAllLanes, a, b, 0xee));
-  const __m512 cd = _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAllLanes, c, d, 0x44),
-                                  _mm512_maskz_shuffle_f32x4(kAllLanes, c, d, 0xee));
-  return _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAllLanes, ab, cd, 0x88),
-                       _mm512_maskz_shuffle_f32x4(kAllLanes, ab, cd, 0xdd));
+template <int kLow, int kHigh, class Op>
+LOFT_INLINE F join_quarters(F a, F b, Op op) {
+  return op(F{_mm512_maskz_shuffle_f32x4(kAllLanes, a.v, b.v, kLow)},
+            F{_mm512_maskz_shuffle_f32x4(kAllLanes, a.v, b.v, kHigh)});
 }
-LOFT_INLINE __m512 sum_pairs(__m512 a, __m512 b) {
-  return _mm512_add_ps(_mm512_maskz_shuffle_ps(kAllLanes, a, b, 0x44), _mm512_maskz_shuffle_ps(kAllLanes, a, b, 0xee));
+template <int kLow, int kHigh, class Op>
+LOFT_INLINE F join_lanes(F a, F b, Op op) {
+  return op(F{_mm512_maskz_shuffle_ps(kAllLanes, a.v, b.v, kLow)},
+            F{_mm512_maskz_shuffle_ps(kAllLanes, a.v, b.v, kHigh)});
 }
-/// Lane j of the result is sum_lanes(a[j]), by the same tree.
-LOFT_INLINE F sum_lanes_16(const F* a) {
-  const __m512 e0 = sum_quarters(a[0].v, a[4].v, a[8].v, a[12].v);
-  const __m512 e1 = sum_quarters(a[1].v, a[5].v, a[9].v, a[13].v);
-  const __m512 e2 = sum_quarters(a[2].v, a[6].v, a[10].v, a[14].v);
-  const __m512 e3 = sum_quarters(a[3].v, a[7].v, a[11].v, a[15].v);
-  const __m512 x = sum_pairs(e0, e1);
-  const __m512 y = sum_pairs(e2, e3);
-  return {
-      _mm512_add_ps(_mm512_maskz_shuffle_ps(kAllLanes, x, y, 0x88), _mm512_maskz_shuffle_ps(kAllLanes, x, y, 0xdd))};
+/// Lane j of the result is op over the lanes of a[j], by the tree of sum_lanes.
+template <class Op>
+LOFT_INLINE F join_lanes_16(const F* a, Op op) {
+  F e[4];
+  for (int i = 0; i < 4; ++i) {
+    const F low = join_quarters<0x44, 0xee>(a[i], a[i + 4], op);
+    const F high = join_quarters<0x44, 0xee>(a[i + 8], a[i + 12], op);
+    e[i] = join_quarters<0x88, 0xdd>(low, high, op);
+  }
+  return join_lanes<0x88, 0xdd>(join_lanes<0x44, 0xee>(e[0], e[1], op), join_lanes<0x44, 0xee>(e[2], e[3], op), op);
 }
 /// Rows become columns, in place.
 LOFT_INLINE void transpose_16(F* r) {
@@ -153,13 +152,6 @@ LOFT_INLINE void transpose_16(F* r) {
     r[8 + k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_high, cd_high, 0x88);
     r[12 + k].v = _mm512_maskz_shuffle_f32x4(kAllLanes, ab_high, cd_high, 0xdd);
   }
-}
-LOFT_INLINE float max_lanes(F a) {
-  const __m256 upper = _mm512_maskz_extractf32x8_ps(0xff, a.v, 1);
-  const __m256 m8 = _mm256_max_ps(_mm512_castps512_ps256(a.v), upper);
-  const __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
-  const __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
-  return _mm_cvtss_f32(_mm_max_ss(m2, _mm_shuffle_ps(m2, m2, 1)));
 }
 
 }  // namespace loft::LOFT_SIMD_NAMESPACE

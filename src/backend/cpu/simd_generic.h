@@ -115,12 +115,6 @@ LOFT_INLINE float sum_lanes(F a) {
   const V4 s4 = (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]);
   return (s4[0] + s4[2]) + (s4[1] + s4[3]);
 }
-/// Lane j of the result is sum_lanes(a[j]), by the same tree.
-LOFT_INLINE F sum_lanes_16(const F* a) {
-  float x[16];
-  for (int i = 0; i < 16; ++i) x[i] = sum_lanes(a[i]);
-  return load(x);
-}
 /// Rows become columns, in place.
 LOFT_INLINE void transpose_16(F* r) {
   float x[16][16], y[16][16];
@@ -130,12 +124,16 @@ LOFT_INLINE void transpose_16(F* r) {
   }
   for (int i = 0; i < 16; ++i) r[i] = load(y[i]);
 }
-LOFT_INLINE float max_lanes(F a) {
-  float x[16];
-  store(x, a);
-  float m = x[0];
-  for (int i = 1; i < 16; ++i) m = m > x[i] ? m : x[i];
-  return m;
+/// Lane j of the result is op over the lanes of a[j], by the tree of sum_lanes.
+template <class Op>
+LOFT_INLINE F join_lanes_16(const F* a, Op op) {
+  F r[16];
+  for (int i = 0; i < 16; ++i) r[i] = a[i];
+  transpose_16(r);
+  for (int step = 8; step > 0; step /= 2) {
+    for (int i = 0; i < step; ++i) r[i] = op(r[i], r[i + step]);
+  }
+  return r[0];
 }
 
 }  // namespace loft::LOFT_SIMD_NAMESPACE
