@@ -57,23 +57,20 @@ endfunction()
 function(loft_app name room)
   add_executable(${name} ${PROJECT_SOURCE_DIR}/src/${room}/main.cc)
   target_link_libraries(${name} PRIVATE loft_${room})
-  execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(NOT commit)
-    set(commit "unknown")
-  endif()
-  execute_process(COMMAND git status --porcelain --untracked-files=no WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-                  OUTPUT_VARIABLE changes ERROR_QUIET)
-  set(dirty 0)
-  if(changes)
-    set(dirty 1)
-  endif()
+  # Looked at in every build; BYPRODUCTS makes ninja stop there when the header stays as it was.
+  set(facts ${CMAKE_CURRENT_BINARY_DIR}/build_facts/build_facts.h)
+  add_custom_target(${name}_build_facts BYPRODUCTS ${facts} VERBATIM COMMENT ""
+                    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DTARGET=${facts}
+                            -P ${PROJECT_SOURCE_DIR}/cmake/build_facts.cmake)
+  add_dependencies(loft_${room} ${name}_build_facts)
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/${room}/build_info.cc APPEND PROPERTY OBJECT_DEPENDS ${facts})
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/${room}/build_info.cc PROPERTY INCLUDE_DIRECTORIES
+               ${CMAKE_CURRENT_BINARY_DIR}/build_facts)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   set(build_flags "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
   string(STRIP "${build_flags}" build_flags)
   set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/${room}/build_info.cc PROPERTY COMPILE_DEFINITIONS
-               LOFT_VERSION="${PROJECT_VERSION}" LOFT_COMMIT="${commit}" LOFT_DIRTY=${dirty}
-               LOFT_BUILD_TYPE="${CMAKE_BUILD_TYPE}" "LOFT_BUILD_FLAGS=\"${build_flags}\"")
+               LOFT_VERSION="${PROJECT_VERSION}" LOFT_BUILD_TYPE="${CMAKE_BUILD_TYPE}" "LOFT_BUILD_FLAGS=\"${build_flags}\"")
   # The program writes its own manual page and completion script.
   add_custom_command(OUTPUT ${name}.1 ${name}.bash
                      COMMAND ${name} --help-man > ${name}.1

@@ -1,6 +1,8 @@
-// apps: CMake gives this one file the LOFT_VERSION, LOFT_COMMIT, LOFT_DIRTY, LOFT_BUILD_TYPE and LOFT_BUILD_FLAGS.
+// apps: CMake gives this one file the LOFT_VERSION, LOFT_BUILD_TYPE and LOFT_BUILD_FLAGS, and each build writes
+// build_facts.h with LOFT_COMMIT and LOFT_DIRTY.
 #include "apps/build_info.h"
 
+#include <build_facts.h>
 #include <nlohmann/json.hpp>
 
 namespace loft {

@@ -4,7 +4,7 @@
 
 namespace loft {
 
-/// {version, commit, dirty, type, compiler, flags, backends}. commit and dirty are those of the last configure.
+/// {version, commit, dirty, type, compiler, flags, backends}. commit and dirty are those of the tree when it was built.
 OrderedJson build_json();
 
 }  // namespace loft
