@@ -29,18 +29,22 @@ std::string kind_of_test(const OrderedJson& row) {
   return p && n ? "prompt and answer" : p ? "prefill" : "decode";
 }
 
+std::string threads_text(const OrderedJson& row) {
+  const double n = row_number(row, "n_threads");
+  return fmt::format("{:.0f} thread{}", n, n == 1 ? "" : "s");
+}
+
 /// What tells one series from another, part by part.
 std::vector<std::string> parts_of(const OrderedJson& row, const std::string& x) {
   if (is_product(row)) {
     return {fmt::format("{:.0f}x{:.0f}", row_number(row, "n"), row_number(row, "k")), row_text(row, "format"),
-            row_text(row, "x_dtype"), row_text(row, "kernel"),
-            x == "threads" ? "" : fmt::format("{:.0f} threads", row_number(row, "n_threads"))};
+            row_text(row, "x_dtype"), row_text(row, "kernel"), x == "threads" ? "" : threads_text(row)};
   }
   std::vector<std::string> parts = {last_part(row_text(row, "model_filename")), row_text(row, "arm"),
                                     kind_of_test(row)};
   if (x != "n_prompt" && x != "M") parts.push_back(row_text(row, "test").substr(0, row_text(row, "test").find(" @")));
   if (x != "depth") parts.push_back(fmt::format("depth {:.0f}", row_number(row, "n_depth")));
-  if (x != "threads") parts.push_back(fmt::format("{:.0f} threads", row_number(row, "n_threads")));
+  if (x != "threads") parts.push_back(threads_text(row));
   if (row.contains("options") && row["options"].is_array()) {
     for (const OrderedJson& o : row["options"])
       parts.push_back(fmt::format("{}={}", row_text(o, "name"), row_text(o, "value")));

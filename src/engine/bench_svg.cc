@@ -12,6 +12,8 @@ namespace {
 // Okabe and Ito's colours, which the common forms of colour blindness keep apart; without yellow, which white swallows.
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
 constexpr double kLeft = 72, kTop = 48, kWide = 560, kHigh = 340, kBottom = 56;
+constexpr double kInset = 14;       // free of marks at both ends of x, so that no bar lies on the axis
+constexpr double kCharacter = 7.5;  // a generous width of one at 12 px; at 14 px a sixth more
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -49,9 +51,29 @@ struct Scale {
   }
 };
 
-/// Ends and ticks: steps of 1, 2 or 5 from zero; powers of two (x) or of ten (y) where logarithmic.
+/// Every 1, 2 and 5 times a power of ten from the last one at or below lo to the first at or above hi.
+std::vector<double> decimal_ticks(double lo, double hi) {
+  std::vector<double> ticks;
+  for (double decade = std::pow(10, std::floor(std::log10(lo) + 1e-9)); ticks.empty() || ticks.back() < hi * (1 - 1e-9);
+       decade *= 10) {
+    for (const double times : {1.0, 2.0, 5.0}) {
+      const double tick = times * decade;
+      if (tick <= lo * (1 + 1e-9)) ticks.clear();
+      if (ticks.empty() || ticks.back() < hi * (1 - 1e-9)) ticks.push_back(tick);
+    }
+  }
+  if (ticks.size() == 1) ticks.push_back(2 * ticks[0]);
+  return ticks;
+}
+
+/// Ends and ticks: steps of 1, 2 or 5 from zero; where logarithmic, powers of two (x), or decimal_ticks (y) over up to
+/// three decades, powers of ten beyond.
 std::pair<Scale, std::vector<double>> scale_over(double lo, double hi, bool is_log, double base) {
   std::vector<double> ticks;
+  if (is_log && base == 10 && hi / lo <= 1000) {
+    ticks = decimal_ticks(lo, hi);
+    return {{ticks.front(), ticks.back(), true}, ticks};
+  }
   if (is_log) {
     const double first = std::floor(std::log(lo) / std::log(base) + 1e-9);
     double last = std::ceil(std::log(hi) / std::log(base) - 1e-9);
@@ -116,12 +138,13 @@ std::string svg_text(const Plot& plot) {
   const Bounds b = bounds_of(plot);
   const auto [sx, x_ticks] = scale_over(b.x_lo, b.x_hi, plot.log_x, 2);
   const auto [sy, y_ticks] = scale_over(b.y_lo, b.y_hi, plot.log_y, 10);
-  const auto px = [&, &s = sx](double v) { return kLeft + kWide * s.at(v); };
+  const auto px = [&, &s = sx](double v) { return kLeft + kInset + (kWide - 2 * kInset) * s.at(v); };
   const auto py = [&, &s = sy](double v) { return kTop + kHigh * (1 - s.at(v)); };
   size_t longest = plot.ceiling ? 7 : 0;
   for (const PlotSeries& s : plot.series) longest = std::max(longest, s.name.size());
   const bool has_legend = plot.series.size() > 1 || plot.ceiling;
-  const double width = kLeft + kWide + 24 + (has_legend ? 34 + 7.0 * double(longest) : 0);
+  const double width = std::max(kLeft + kWide + 24 + (has_legend ? 34 + kCharacter * double(longest) : 0),
+                                kLeft + kCharacter * 7 / 6 * double(plot.title.size()) + 24);
   const double height =
       std::max(kTop + kHigh + kBottom, kTop + 20.0 * double(plot.series.size() + (plot.ceiling ? 1 : 0)) + 20);
   std::string out = fmt::format(
@@ -155,11 +178,13 @@ std::string svg_text(const Plot& plot) {
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& s = plot.series[i];
     const char* colour = kColours[i % std::size(kColours)];
+    const bool is_second_turn = i / std::size(kColours) % 2 == 1;  // of the colours
     const std::string stroke = fmt::format("stroke=\"{}\" stroke-width=\"1.5\"", colour);
+    const std::string dash = is_second_turn ? " stroke-dasharray=\"2 3\"" : "";
     std::string path;
     for (const PlotPoint& p : s.points)
       path += fmt::format("{}{:.2f},{:.2f}", path.empty() ? "" : " ", px(p.x), py(p.y));
-    out += fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", path, stroke);
+    out += fmt::format("<polyline points=\"{}\" fill=\"none\" {}{}/>\n", path, stroke, dash);
     for (const PlotPoint& p : s.points) {
       if (p.lo != p.hi) {
         out += line(px(p.x), py(p.lo), px(p.x), py(p.hi), stroke);
@@ -170,7 +195,7 @@ std::string svg_text(const Plot& plot) {
                               p.lo, p.hi));
     }
     if (!has_legend) continue;
-    out += line(legend_x, legend_y, legend_x + 22, legend_y, stroke);
+    out += line(legend_x, legend_y, legend_x + 22, legend_y, stroke + dash);
     out += mark(i, legend_x + 11, legend_y, colour, s.name);
     out += label(legend_x + 30, legend_y + 4, s.name, "");
     legend_y += 20;
