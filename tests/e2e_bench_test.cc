@@ -81,6 +81,83 @@ TEST_F(E2eBenchTest, EveryFormIsPrintedAndStdoutHasNothingElse) {
   EXPECT_THAT(read_text_file(temp_ / "l", 1 << 20), testing::StartsWith("model,model_path,"));
 }
 
+// Nothing allocates once a pass is warm, and every call of a pass is in the table: what is left over is the rest.
+TEST_F(E2eBenchTest, AFurtherPassTellsItsTimeByCall) {
+  const OrderedJson row = rows({"-p", "64", "-n", "0", "-r", "2", "--kernels", "--ceiling", "nominal:10"})[0];
+  EXPECT_EQ(row["samples_ts"].size(), 2u);
+  ASSERT_EQ(row["counters"]["passes"].size(), 2u);
+  for (const OrderedJson& pass : row["counters"]["passes"]) {
+    EXPECT_EQ(pass["allocations"], 0);
+    EXPECT_EQ(pass["copies"], 0);
+  }
+  EXPECT_GT(row_number(row["counters"]["warmup"], "allocations"), 0);
+  double ms = 0, products = 0;
+  std::set<std::string> names;
+  for (const OrderedJson& k : row["kernels"]["rows"]) {
+    ms += row_number(k, "ms");
+    names.insert(row_text(k, "kernel"));
+    if (!row_text(k, "route").empty()) products += row_number(k, "calls");
+  }
+  EXPECT_EQ(products, 15);  // one pass: two layers of seven and the head
+  EXPECT_TRUE(names.contains("attention") && names.contains("rms_norm") && names.contains("rope"));
+  // Seen to fail: the row of what no call covers left out of a pass that is covered by half.
+  const double covered = row_number(row["kernels"], "covered"), all = row_number(row["kernels"], "ms");
+  EXPECT_NEAR(ms, covered < 0.95 ? all : covered * all, 1e-3 + 1e-3 * all);
+  EXPECT_TRUE(rows({"-p", "8", "-n", "0", "-r", "1"})[0]["kernels"].is_null());
+}
+
+TEST_F(E2eBenchTest, ASweepWritesItsFilesAfterEachModel) {
+  std::filesystem::create_directories(temp_ / "all");
+  for (const char* name : {"a", "b", "c"}) synth_checkpoint(tiny_request(tiny_llama()), temp_ / "all" / name);
+  write_text_file(temp_ / "all" / "readme", "no model");
+  const std::string out = (temp_ / "out").string(), raw = (temp_ / "raw").string();
+  const std::vector<std::string> sweep = {"bench",
+                                          "-m",
+                                          "all",
+                                          "--models-dir",
+                                          (temp_ / "all").string(),
+                                          "--last",
+                                          "a",
+                                          "-p",
+                                          "4",
+                                          "-n",
+                                          "0",
+                                          "-r",
+                                          "1",
+                                          "--out-dir",
+                                          out,
+                                          "--ceiling",
+                                          "off",
+                                          "--raw-dir",
+                                          raw,
+                                          "--scrub",
+                                          "--suffix",
+                                          "x y"};
+  const Outcome o = program::run(LOFT_BINARY, sweep);
+  EXPECT_EQ(o.status, 0) << o.err;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) files.push_back(entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_THAT(files[0], testing::MatchesRegex("cpu_[a-z0-9_]+_20[0-9-]+_x-y.csv"));
+  EXPECT_EQ(files[1], files[0].substr(0, files[0].size() - 3) + "json");
+  const std::vector<OrderedJson> all = read_bench_rows(out + "/" + files[1]);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(
+      row_text(all[0], "model_filename") + row_text(all[1], "model_filename") + row_text(all[2], "model_filename"),
+      "bca");
+  EXPECT_THAT(row_text(all[0], "flags"), Not(HasSubstr((temp_ / "").string())));
+  EXPECT_TRUE(std::filesystem::exists(raw + "/001_b.log"));
+  // The same day again: refused before anything is measured. One model has its name in the files'.
+  EXPECT_EQ(program::run(LOFT_BINARY, sweep).status, 2);
+  EXPECT_EQ(bench({"-p", "4", "-n", "0", "-r", "1", "--out-dir", out, "--label", "tiny"}).status, 0);
+  size_t n_single = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    n_single += entry.path().filename().string().find("_single_tiny.") != std::string::npos;
+  }
+  EXPECT_EQ(n_single, 2u);
+}
+
 TEST_F(E2eBenchTest, MistakesEndWithTheirStatus) {
   const auto expect = [&](std::vector<std::string> args, int status, const std::string& why) {
     const Outcome o = bench(std::move(args));
@@ -95,6 +172,12 @@ TEST_F(E2eBenchTest, MistakesEndWithTheirStatus) {
   expect({"--opt", "no-such=1"}, 2, "--opt");
   expect({"--resume"}, 2, "--arm");
   expect({"--ignore-eos=off"}, 2, "never stops");
+  expect({"--idle-secs", "0"}, 2, "--idle-secs is given without --guard");
+  expect({"--guard", "--resident", "--arm", "a="}, 2, "--resident");
+  expect({"--arm", "a=--for cpu", "--guard"}, 2, "belongs to the whole experiment");
+  expect({"--last", "m"}, 2, "without -m all");
+  expect({"--suffix", "x"}, 2, "without --out-dir");
+  expect({"-m", "x", "--label", "y"}, 2, "--label names one model");
   expect({"--ceiling", "fast"}, 2, "--ceiling");
   expect({"--arm", "x-null="}, 2, "the tool's own");
   expect({"--arm", "a=--rounds 3"}, 2, "belongs to the whole experiment");

@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "apps/apps.h"
 #include "apps/bench_apps.h"
@@ -21,6 +25,7 @@
 #include "engine/bench_group.h"
 #include "engine/bench_parent.h"
 #include "engine/bench_row.h"
+#include "engine/run_record.h"
 
 namespace loft {
 namespace {
@@ -84,6 +89,8 @@ int measure_here(const ParsedArgs& args, const std::vector<std::string>& models)
       return bool(std::getline(std::cin, line));
     };
   }
+  if (o.bench_count > 0) run.tests.resize(std::min(run.tests.size(), run.n_skip + size_t(o.bench_count)));
+  if (o.bench_limit > 0) alarm(unsigned(std::ceil(o.bench_limit)));
   run_bench_group(run, on_row, next_round);
   return 0;
 }
@@ -105,59 +112,76 @@ bool is_files(const ParsedArgs& args) {
                      [](const std::string& name) { return name.ends_with(".json") || name.ends_with(".jsonl"); });
 }
 
-/// The models asked for; "all" stands for every checkpoint of --models-dir.
-std::vector<std::string> models_of(const ParsedArgs& args) {
-  std::vector<std::string> asked = args.positionals;
-  asked.insert(asked.end(), args.options.model.begin(), args.options.model.end());
-  std::vector<std::string> models;
-  for (const std::string& name : asked) {
-    if (name != "all") {
-      models.push_back(name);
-      continue;
-    }
-    std::vector<std::string> found;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(args.options.models_dir, error)) {
-      if (std::filesystem::exists(entry.path() / "config.json")) found.push_back(entry.path().string());
-    }
-    if (found.empty()) fail(Code::NotFound, "{}: holds no folder with a config.json", args.options.models_dir);
-    std::sort(found.begin(), found.end());
-    models.insert(models.end(), found.begin(), found.end());
-  }
-  if (models.empty()) fail(Code::BadRequest, "MODEL is missing; see loft bench --help");
-  return models;
+void rest(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (pending_signal() == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+/// Each flag as it was given; with --scrub, paths as their last component.
+std::string shown_flags(const ParsedArgs& args) {
+  const std::vector<std::string> flags = given_flags(args, [](const OptionRow&) { return true; });
+  return fmt::format("{}", fmt::join(args.options.scrub ? scrubbed_words(flags) : flags, " "));
+}
+
+/// Rows of disturbed attempts stay beside the result, as FILE.rejected-N.
+void write_rejected(const Options& o, const std::map<size_t, std::vector<OrderedJson>>& rejected) {
+  if (!o.json_file) return;
+  for (const auto& [attempt, rows] : rejected)
+    write_text_file(fmt::format("{}.rejected-{}", *o.json_file, attempt), json_text(rows));
 }
 
 int run_plan(const ParsedArgs& args, const std::vector<std::string>& models) {
   const Options& o = args.options;
   const BenchPlan plan = plan_bench(o, models);
-  const std::string flags = fmt::format("{}", fmt::join(given_flags(args, [](const OptionRow&) { return true; }), " "));
+  const SweepFiles files(o, models);
+  const std::string flags = shown_flags(args);
   const BenchFormat format = o.json ? BenchFormat::JsonObject : *bench_format_from_name(o.output);
   std::vector<OrderedJson> rows;
+  std::map<size_t, std::vector<OrderedJson>> rejected;
   ProgressLine progress(o.quiet);
+  std::optional<BenchGuard> guard;
+  if (o.guard) guard.emplace(args);
+  const auto shown = [&](OrderedJson row) {
+    row["flags"] = flags;
+    put_shown_names(row, o);
+    return row;
+  };
   ChildRun run;
-  run.command = [&](const BenchGroup& group, size_t n_skip) { return group_command(args, group, n_skip); };
+  run.command = [&](const BenchGroup& group, size_t n_skip) {
+    std::vector<std::string> command = group_command(args, group, n_skip);
+    if (!guard) return command;
+    command.emplace_back("--bench-count=1");
+    command.push_back(fmt::format("--bench-limit={}", o.timeout));
+    return guard->around(command, false);
+  };
+  if (guard) run.guard_record = [&] { return guard->summary(); };
+  run.on_rejected = [&](const OrderedJson& row, size_t attempt) { rejected[attempt].push_back(shown(row)); };
   run.timeout_seconds = o.timeout + o.delay;
   run.stop = [] { return pending_signal() != 0; };
-  run.on_row = [&](OrderedJson row) {
-    row["flags"] = flags;
+  run.on_row = [&](const OrderedJson& measured) {
+    OrderedJson row = shown(measured);
     if (format == BenchFormat::JsonLines) write_data(dump_json(row) + "\n");
     rows.push_back(std::move(row));
     progress.update("bench", rows.size(), plan.groups.size() * plan.tests.size());
   };
   catch_signals();
   int status = 0;
-  for (const BenchGroup& group : plan.groups) {
+  for (size_t i = 0; i < plan.groups.size() && pending_signal() == 0; ++i) {
+    const BenchGroup& group = plan.groups[i];
+    if (i > 0) rest(o.cooldown);
     progress.update(group.model, rows.size(), plan.groups.size() * plan.tests.size());
+    run.error_file = log_file(o, group, i + 1);
     const int now = run_group_in_child(group, plan.tests, run);
     if (now != 0) status = now;
-    if (pending_signal() != 0) break;
+    if (!rows.empty()) files.write(rows);
   }
   progress.clear();
   if (rows.empty() && pending_signal() == 0) return status;
   if (format != BenchFormat::JsonLines) write_data(format_rows(format, rows));
   if (const auto second = bench_format_from_name(o.output_err)) fmt::print(stderr, "{}", format_rows(*second, rows));
   if (o.json_file) write_text_file(*o.json_file, json_text(rows));
+  write_rejected(o, rejected);
   if (o.legacy_csv) write_text_file(*o.legacy_csv, legacy_csv_text(rows));
   if (!rows.empty() && pending_signal() == 0) write_plots(o, rows);
   if (pending_signal() != 0) return signal_exit_status(pending_signal());
@@ -166,6 +190,21 @@ int run_plan(const ParsedArgs& args, const std::vector<std::string>& models) {
 }
 
 }  // namespace
+
+void put_shown_names(OrderedJson& row, const Options& o) {
+  const std::string path = row_text(row, "model_filename");
+  if (o.label) row["model_filename"] = *o.label;
+  if (!o.scrub) return;
+  if (!o.label) row["model_filename"] = scrubbed(path);
+  if (row.contains("error") && row["error"].is_string()) {
+    std::string text = row_text(row, "error");
+    for (size_t at = 0; !path.empty() && (at = text.find(path)) != std::string::npos;)
+      text.replace(at, path.size(), row_text(row, "model_filename"));
+    row["error"] = text;
+  }
+  if (!row.contains("options") || !row["options"].is_array()) return;
+  for (OrderedJson& option : row["options"]) option["value"] = scrubbed_value(row_text(option, "value"));
+}
 
 std::string own_program() {
   std::error_code error;
@@ -177,13 +216,17 @@ std::string own_program() {
 std::vector<std::string> group_command(const ParsedArgs& args, const BenchGroup& group, size_t n_skip) {
   // Those that say how many processes there are and what is done with their rows, or that a group fixes.
   static const std::set<std::string> kept_here = {
-      "model",      "n_batch",     "n_parallel", "n_threads",   "opt",    "output",
-      "output_err", "legacy_csv",  "timeout",    "arm",         "rounds", "null_every_arm",
-      "resident",   "out",         "resume",     "gate",        "plot",   "dat",
-      "x",          "y",           "log_axes",   "compare",     "bin",    "json",
-      "json_file",  "bench_child", "bench_skip", "bench_rounds"};
+      "model",         "n_batch",        "n_parallel",   "n_threads", "opt",
+      "output",        "output_err",     "legacy_csv",   "timeout",   "arm",
+      "rounds",        "null_every_arm", "resident",     "out",       "resume",
+      "gate",          "plot",           "dat",          "x",         "y",
+      "log_axes",      "compare",        "bin",          "json",      "json_file",
+      "bench_child",   "bench_skip",     "bench_rounds", "guard",     "last",
+      "bench_out_dir", "suffix",         "cooldown",     "raw_dir",   "label",
+      "scrub",         "bench_count",    "bench_limit"};
   std::vector<std::string> argv = {own_program(), "bench", "--bench-child"};
-  const auto flags = given_flags(args, [](const OptionRow& row) { return !kept_here.contains(row.name); });
+  const auto flags =
+      given_flags(args, [](const OptionRow& row) { return !kept_here.contains(row.name) && !is_guard_option(row); });
   argv.insert(argv.end(), flags.begin(), flags.end());
   argv.push_back("--model=" + group.model);
   argv.push_back(fmt::format("--n-batch={}", group.n_batch));
@@ -196,6 +239,7 @@ std::vector<std::string> group_command(const ParsedArgs& args, const BenchGroup&
 
 int run_bench(const ParsedArgs& args) {
   check_options(args.options);
+  check_guard(args);
   if (args.options.compare) return run_bench_compare(args);
   if (is_files(args)) return run_bench_plot(args);
   if (args.positionals == std::vector<std::string>{"qmm"}) return run_bench_qmm(args);

@@ -20,17 +20,25 @@
 #include "engine/bench_arms.h"
 #include "engine/bench_child.h"
 #include "engine/bench_formats.h"
+#include "engine/bench_guard.h"
 #include "engine/bench_model.h"
 #include "engine/bench_row.h"
+#include "engine/run_record.h"
 
 namespace loft {
 namespace {
 
 const std::set<std::string>& experiment_options() {
-  static const std::set<std::string> names = {
-      "output",  "output_err", "legacy_csv", "arm",       "rounds",      "null_every_arm", "resident",     "out",
-      "resume",  "gate",       "json",       "json_file", "bench_child", "bench_skip",     "bench_rounds", "quiet",
-      "verbose", "plot",       "dat",        "x",         "y",           "log_axes",       "compare"};
+  static const std::set<std::string> names = {"output",        "output_err", "legacy_csv",
+                                              "arm",           "rounds",     "null_every_arm",
+                                              "resident",      "out",        "resume",
+                                              "gate",          "json",       "json_file",
+                                              "bench_child",   "bench_skip", "bench_rounds",
+                                              "quiet",         "verbose",    "plot",
+                                              "dat",           "x",          "y",
+                                              "log_axes",      "compare",    "guard",
+                                              "bench_out_dir", "suffix",     "cooldown",
+                                              "raw_dir",       "last"};
   return names;
 }
 
@@ -51,12 +59,17 @@ ArmCommand arm_command(const ParsedArgs& args, const std::vector<std::string>& m
   const ParsedArgs own = parse_args(bench_subcommand(), arm.words, {});
   if (!own.positionals.empty())
     fail(Code::BadRequest, "--arm {}: '{}' is no flag; a model of its own is -m MODEL", arm.name, own.positionals[0]);
+  for (const OptionRow& row : option_rows()) {
+    if (is_guard_option(row) && own.has(row.name))
+      fail(Code::BadRequest, "--arm {}: {} belongs to the whole experiment", arm.name, row.flag);
+  }
   for (const std::string& name : experiment_options()) {
     if (own.has(name)) fail(Code::BadRequest, "--arm {}: --{} belongs to the whole experiment", arm.name, name);
   }
   ArmCommand command{.program = own.options.bin.value_or(own_program()), .args = {}};
   command.args = given_flags(args, [&](const OptionRow& row) {
-    return !experiment_options().contains(row.name) && !own.has(row.name) && row.flag != "--model";
+    return !experiment_options().contains(row.name) && !is_guard_option(row) && !own.has(row.name) &&
+           row.flag != "--model";
   });
   if (!own.has("model")) {
     for (const std::string& model : models) command.args.push_back("--model=" + model);
@@ -139,6 +152,28 @@ class Residents {
   std::map<std::string, std::unique_ptr<Child>> children_;
 };
 
+/// The rows of a round's arm under the guard; one row that says CONTENDED when no attempt was clean.
+std::vector<OrderedJson> guarded_rows(BenchGuard& guard, const std::vector<std::string>& argv, const std::string& log) {
+  constexpr double kForever = 1e9, kPatienceSeconds = 15;  // the guard bounds its own waits, the arm its tests
+  Child child(guard.around(argv, true), log);
+  bool ignored = false;
+  std::vector<OrderedJson> rows = read_rows(child, kForever, &ignored);
+  if (pending_signal() != 0) {
+    child.end(kPatienceSeconds);
+    return rows;
+  }
+  const int status = child.wait();
+  const OrderedJson summary = guard.summary();
+  if (is_contended(summary, status)) {
+    rows.assign(1, empty_bench_row());
+    rows[0]["test"] = "none";
+    rows[0]["status"] = "CONTENDED";
+    rows[0]["error"] = contended_text(summary);
+  }
+  for (OrderedJson& row : rows) row["guard"] = summary;
+  return rows;
+}
+
 std::vector<OrderedJson> earlier_rows(const Options& o) {
   if (!o.out || !std::filesystem::exists(*o.out)) return {};
   if (!o.resume) fail(Code::BadRequest, "{}: exists; --resume goes on with it", *o.out);
@@ -158,11 +193,21 @@ int run_bench_arms(const ParsedArgs& args, const std::vector<std::string>& model
     fail(Code::BadRequest, "--output {}: an experiment prints md, json or jsonl", o.output);
   ArmsRun run;
   run.arms = parse_arms(o.arm, o.null_every_arm);
+  for (const char* name : {"bench_out_dir", "suffix", "cooldown"}) {
+    if (args.has(name)) fail(Code::BadRequest, "--arm: {} is for models one after the other", name);
+  }
+  for (BenchArm& arm : run.arms) {
+    if (o.scrub) arm.flags = fmt::format("{}", fmt::join(scrubbed_words(arm.words), " "));
+  }
   for (const BenchArm& arm : run.arms) arm_command(args, models, arm);  // mistakes show before anything runs
   run.n_rounds = size_t(o.rounds);
   run.earlier = earlier_rows(o);
   run.stop = [] { return pending_signal() != 0; };
   catch_signals();
+  if (o.raw_dir) std::filesystem::create_directories(*o.raw_dir);
+  const std::string log = o.raw_dir ? (std::filesystem::path(*o.raw_dir) / "arms.log").string() : std::string();
+  std::optional<BenchGuard> guard;
+  if (o.guard) guard.emplace(args);
   std::unique_ptr<Residents> residents;
   if (o.resident) residents = std::make_unique<Residents>(args, models, run.arms);
   ProgressLine progress(o.quiet);
@@ -174,7 +219,8 @@ int run_bench_arms(const ParsedArgs& args, const std::vector<std::string>& model
     std::vector<std::string> argv = {command.program, "bench"};
     argv.insert(argv.end(), command.args.begin(), command.args.end());
     argv.emplace_back("--output=jsonl");
-    Child child(argv);
+    if (guard) return guarded_rows(*guard, argv, log);
+    Child child(argv, log);
     bool ignored = false;
     // The arm's own process watches each test; this limit is for that process.
     return read_rows(child, o.timeout + 60, &ignored);

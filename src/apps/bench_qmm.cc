@@ -21,10 +21,13 @@ namespace loft {
 
 int run_bench_qmm(const ParsedArgs& args) {
   Options o = args.options;
-  for (const char* name : {"n_prompt", "n_gen", "prompt_gen", "n_depth", "n_batch", "n_parallel", "opt", "arm", "model",
-                           "warmup_tokens", "prompt_ids", "prompt_file", "legacy_csv"}) {
+  for (const char* name :
+       {"n_prompt", "n_gen",         "prompt_gen",    "n_depth",    "n_batch",     "n_parallel", "opt",
+        "arm",      "model",         "warmup_tokens", "prompt_ids", "prompt_file", "legacy_csv", "kernels",
+        "last",     "bench_out_dir", "suffix",        "cooldown",   "raw_dir",     "label",      "scrub"}) {
     if (args.has(name)) fail(Code::BadRequest, "loft bench qmm: {} is about models", name);
   }
+  if (o.guard) fail(Code::BadRequest, "--guard: products are guarded as a whole: loft guard -- loft bench qmm ..");
   if (!o.n_threads.empty()) {
     uint64_t threads = 0;
     if (o.n_threads.size() != 1 || !parse_whole(o.n_threads[0], 1, 4096, threads))

@@ -49,7 +49,9 @@ constexpr const char* kBenchNotes =
     "Each model is measured in a process of its own: a discarded pass, then -r passes; the table shows the median and "
     "the range.\n"
     "A/B: --arm base='' --arm new='--qmm-activations f32' runs both and a repeat of the base in balanced rounds.\n"
-    "Exit status: 0; 1 by --fail-on; 4 a test did not fit; 5 a test failed; 6 --fail-on had too few rounds.\n"
+    "Alone on the machine: --guard. Many models: -m all --models-dir DIR --out-dir DIR. By kernel: --kernels.\n"
+    "Exit status: 0; 1 by --fail-on; 4 a test did not fit; 5 a test failed; 6 --fail-on had too few rounds; 75 "
+    "disturbed under --guard.\n"
     "-o json: {\"schema\": \"loft.bench/1\", results [..]}, the keys of llama-bench and more: docs/bench.md.";
 
 constexpr Subcommand kSubcommands[] = {

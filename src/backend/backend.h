@@ -24,6 +24,15 @@ struct MemoryStats {
   size_t limit_bytes = 0;   // of active, cache and file together; 0: none
 };
 
+/// Since the backend was opened.
+struct BackendCounters {
+  uint64_t allocations = 0;  // buffers handed out
+  uint64_t allocated_bytes = 0;
+  uint64_t copies = 0;  // between the memory of host and device; none where they are one
+  uint64_t copied_bytes = 0;
+  uint64_t launches = 0;  // kernels given to the device; on a processor: loops given to its worker threads
+};
+
 /// Of the dequantize + GEMM rows, since the backend was opened.
 struct PanelStats {
   uint64_t high_water_bytes = 0;  // most panel workspace of one call
@@ -102,10 +111,11 @@ class Backend {
   }
   virtual MemoryStats memory() const = 0;
   virtual void reset_peak() = 0;
+  virtual BackendCounters counters() const { return {}; }
   /// Gives freed buffers that are kept for reuse back to the system.
   virtual void free_cached() {}
   /// Hooks that free what only speed needs; allocate() calls them before it fails.
-  MemoryPressure& pressure() { return pressure_; }
+  virtual MemoryPressure& pressure() { return pressure_; }
 
   /// y[i] = scale * table[ids[i]]. ids [m] I32 in [0, table.n); y [m, table.k].
   virtual void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) = 0;

@@ -58,6 +58,18 @@ bool is_whole(const std::vector<OrderedJson>& rows) {
   return !rows.empty() && std::all_of(rows.begin(), rows.end(), row_is_ok);
 }
 
+bool is_only_contended(const std::map<std::string, std::vector<OrderedJson>>& by_arm) {
+  bool is_any = false;
+  for (const auto& [arm, rows] : by_arm) {
+    for (const OrderedJson& row : rows) {
+      if (row_is_ok(row)) continue;
+      if (row_text(row, "status") != "CONTENDED") return false;
+      is_any = true;
+    }
+  }
+  return is_any;
+}
+
 void check_flags(const std::vector<BenchArm>& arms, const std::vector<OrderedJson>& earlier) {
   for (const OrderedJson& row : earlier) {
     const std::string name = row_text(row, "arm");
@@ -177,6 +189,7 @@ ArmsReport report_arms(const std::vector<BenchArm>& arms, std::vector<OrderedJso
         });
     if (!is_complete) {
       ++report.n_dropped;
+      report.n_contended += is_only_contended(by_arm);
       continue;
     }
     ++report.n_rounds;
@@ -264,8 +277,8 @@ OrderedJson arms_json(const ArmsReport& r) {
                        {"null", ratio_json(f.null)},
                        {"verdict", arm_verdict_name(f.verdict)}});
   }
-  return {{"schema", "loft.bench/1"}, {"arms", arms},       {"rounds", r.n_rounds},
-          {"dropped", r.n_dropped},   {"figures", figures}, {"results", r.rows}};
+  return {{"schema", "loft.bench/1"},   {"arms", arms},       {"rounds", r.n_rounds}, {"dropped", r.n_dropped},
+          {"contended", r.n_contended}, {"figures", figures}, {"results", r.rows}};
 }
 
 double parse_gate(const std::string& text) {
@@ -278,7 +291,8 @@ double parse_gate(const std::string& text) {
 
 int arms_exit_status(const ArmsReport& r, std::optional<double> gate_pct) {
   const size_t n_all = r.n_rounds + r.n_dropped;
-  if (5 * r.n_dropped > n_all || r.n_rounds == 0) return 5;
+  const bool is_disturbed = r.n_dropped > 0 && r.n_contended == r.n_dropped;
+  if (5 * r.n_dropped > n_all || r.n_rounds == 0) return is_disturbed ? 75 : 5;
   if (!gate_pct) return 0;
   for (const ArmFigures& f : r.figures) {
     if (f.verdict == ArmVerdict::Slower && f.ratio.median < 1 - *gate_pct / 100) return 1;

@@ -57,8 +57,9 @@ struct ArmFigures {
 
 struct ArmsReport {
   std::vector<BenchArm> arms;
-  size_t n_rounds = 0;   // that count
-  size_t n_dropped = 0;  // because an arm failed
+  size_t n_rounds = 0;     // that count
+  size_t n_dropped = 0;    // because an arm failed
+  size_t n_contended = 0;  // of these: only because the machine was disturbed
   std::vector<ArmFigures> figures;
   std::vector<OrderedJson> rows;  // all rows, with arm and round
 };
@@ -83,8 +84,8 @@ OrderedJson arms_json(const ArmsReport& report);
 
 /// "slower" or "slower:PCT". Error: BadRequest.
 double parse_gate(const std::string& text);
-/// 1 when an arm is slower by more than pct percent; 6 when there were too few rounds to judge; 5 when more than a
-/// fifth of the rounds was dropped; else 0.
+/// When more than a fifth of the rounds was dropped: 75 when all of those were only disturbed, else 5. 1 when an arm is
+/// slower by more than pct percent; 6 when there were too few rounds to judge; else 0.
 int arms_exit_status(const ArmsReport& report, std::optional<double> gate_pct);
 
 }  // namespace loft

@@ -17,7 +17,9 @@
 
 namespace loft {
 
-Child::Child(const std::vector<std::string>& argv) {
+Child::Child(const std::vector<std::string>& argv, const std::string& error_file) {
+  const int error = error_file.empty() ? -1 : open(error_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (error < 0 && !error_file.empty()) fail(Code::Device, "{}: {}", error_file, std::strerror(errno));
   std::array<int, 2> in{}, out{};
   if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
     fail(Code::Device, "no pipe for {}: {}", argv[0], std::strerror(errno));
@@ -32,11 +34,13 @@ Child::Child(const std::vector<std::string>& argv) {
     if (getppid() != parent) _exit(127);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
+    if (error >= 0) dup2(error, STDERR_FILENO);
     execvp(arguments[0], arguments.data());
     _exit(127);
   }
   close(in[0]);
   close(out[1]);
+  if (error >= 0) close(error);
   in_ = in[1];
   out_ = out[0];
 }
@@ -83,6 +87,18 @@ void Child::send(std::string_view text) {
 
 void Child::kill() {
   if (status_ < 0 && pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+void Child::end(double patience_seconds) {
+  if (status_ >= 0 || pid_ <= 0) return;
+  ::kill(pid_, SIGTERM);
+  for (double waited = 0; waited < patience_seconds; waited += 0.05) {
+    siginfo_t info{};
+    if (waitid(P_PID, id_t(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_) break;
+    usleep(50000);
+  }
+  kill();
+  wait();
 }
 
 int Child::wait() {

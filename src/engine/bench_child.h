@@ -13,9 +13,10 @@ class Child {
  public:
   enum class Read : uint8_t { Line, End, Timeout, Stopped };
 
-  /// Starts argv[0] with the rest as arguments; stdin and stdout are pipes, stderr is ours. It is killed when this
+  /// Starts argv[0] with the rest as arguments; stdin and stdout are pipes, stderr is ours or is appended to
+  /// `error_file`. It is killed when this
   /// process dies. Error: Device when no process can be made. A program that does not exist ends with status 127.
-  explicit Child(const std::vector<std::string>& argv);
+  explicit Child(const std::vector<std::string>& argv, const std::string& error_file = {});
   /// Kills the process if it still runs, and waits for it.
   ~Child();
   Child(const Child&) = delete;
@@ -26,6 +27,8 @@ class Child {
   /// Writes to stdin; nothing happens when nobody reads it.
   void send(std::string_view text);
   void kill();
+  /// TERM, for a process that has others to end, and KILL when it is still there after `patience_seconds`.
+  void end(double patience_seconds);
   /// Exit status; 128 + signal when a signal ended it.
   int wait();
 

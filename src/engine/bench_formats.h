@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json.h"
 
@@ -32,6 +33,15 @@ std::string sql_text(std::span<const OrderedJson> rows);
 std::string profile_text(std::span<const OrderedJson> rows);
 /// The published table of one line a run. `backend` is the device's name.
 std::string legacy_csv_text(std::span<const OrderedJson> rows);
+
+/// A column of a Markdown table; all have as many cells.
+struct MdColumn {
+  std::string title{};
+  bool is_number = false;  // to the right
+  std::vector<std::string> cells{};
+};
+/// Columns padded to one width each. A newline behind the last row.
+std::string md_table(std::vector<MdColumn> columns);
 
 /// A field of CSV, quoted where RFC 4180 wants it.
 std::string csv_field(std::string_view text);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/bench_formats.h"
+#include "engine/bench_kernels.h"
 #include "engine/bench_row.h"
 
 namespace loft {
@@ -102,26 +103,15 @@ std::vector<Column> columns() {
 }
 
 std::string table(const std::vector<Line>& lines) {
-  std::vector<std::vector<std::string>> cells;
+  std::vector<MdColumn> out;
   for (const Column& column : columns()) {
-    std::vector<std::string> cell = {column.name};
-    for (const Line& line : lines) cell.push_back(column.text(line));
-    const bool is_varied = std::adjacent_find(cell.begin() + 1, cell.end(), std::not_equal_to<>()) != cell.end();
-    if (column.only_if_varied && !is_varied) continue;
-    size_t width = 3;
-    for (const std::string& c : cell) width = std::max(width, c.size());
-    for (std::string& c : cell)
-      c = column.is_number ? fmt::format("{:>{}}", c, width) : fmt::format("{:<{}}", c, width);
-    cell.insert(cell.begin() + 1, column.is_number ? std::string(width - 1, '-') + ":" : std::string(width, '-'));
-    cells.push_back(std::move(cell));
+    MdColumn md{.title = column.name, .is_number = column.is_number};
+    for (const Line& line : lines) md.cells.push_back(column.text(line));
+    const bool is_varied =
+        std::adjacent_find(md.cells.begin(), md.cells.end(), std::not_equal_to<>()) != md.cells.end();
+    if (is_varied || !column.only_if_varied) out.push_back(std::move(md));
   }
-  std::string out;
-  for (size_t i = 0; i < lines.size() + 2; ++i) {
-    std::vector<std::string> row;
-    for (const auto& cell : cells) row.push_back(cell[i]);
-    out += fmt::format("| {} |\n", fmt::join(row, " | "));
-  }
-  return out;
+  return md_table(std::move(out));
 }
 
 // Two decimals as the published lines have them; more where those would say nothing.
@@ -160,10 +150,34 @@ std::string counters_text(const OrderedJson& qmm) {
   return out + fmt::format("cache of dequantized weights: {}\n", fmt::join(counts, ", "));
 }
 
+// Of the last pass: a pass is like another once everything is there.
+std::string device_counters_text(const OrderedJson& counters) {
+  if (!counters.is_object() || counters["passes"].empty()) return {};
+  const OrderedJson& last = counters["passes"].back();
+  return fmt::format("a pass: allocations {:.0f}, copies between host and device {:.0f}, launches {:.0f}\n",
+                     row_number(last, "allocations"), row_number(last, "copies"), row_number(last, "launches"));
+}
+
 }  // namespace
 
 std::string spread_text(double median, double min, double max) {
   return min == max ? fmt::format("{:.2f}", median) : fmt::format("{:.2f} ({:.2f}-{:.2f})", median, min, max);
+}
+
+std::string md_table(std::vector<MdColumn> columns) {
+  std::string title = "|", rule = "|";
+  std::vector<std::string> lines(columns.empty() ? 0 : columns[0].cells.size(), "|");
+  for (const MdColumn& c : columns) {
+    size_t width = std::max<size_t>(3, c.title.size());
+    for (const std::string& text : c.cells) width = std::max(width, text.size());
+    const auto padded = [&](const std::string& text) {
+      return c.is_number ? fmt::format(" {:>{}} |", text, width) : fmt::format(" {:<{}} |", text, width);
+    };
+    title += padded(c.title);
+    rule += fmt::format(" {}{} |", std::string(width - 1, '-'), c.is_number ? ':' : '-');
+    for (size_t i = 0; i < lines.size(); ++i) lines[i] += padded(c.cells[i]);
+  }
+  return fmt::format("{}\n{}\n{}{}", title, rule, fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
 }
 
 std::string md_text(std::span<const OrderedJson> rows) {
@@ -183,6 +197,8 @@ std::string md_text(std::span<const OrderedJson> rows) {
                                                            : std::string("off"));
     out += memory_text(row["mem"]);
     out += counters_text(row["qmm"]);
+    out += device_counters_text(row.value("counters", OrderedJson()));
+    out += kernels_text(row.value("kernels", OrderedJson()));
   }
   return out;
 }

@@ -66,6 +66,11 @@ BenchModel open_bench_model(const std::filesystem::path& folder, const Options& 
   check_sampler_params(m.sampling, config.vocab_size);
   choose_context(sizes.max_tokens, config);
   m.parts.backend = backend_from_options(options);
+  if (options.kernels) {
+    auto timer = std::make_unique<OpTimer>(std::move(m.parts.backend));
+    m.timer = timer.get();
+    m.parts.backend = std::move(timer);
+  }
   m.parts.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(folder));
   m.parts.backend->reset_peak();
   m.parts.model = load_model(folder, *m.parts.backend, bench_model_options(options, sizes));

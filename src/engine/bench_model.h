@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/op_timer.h"
 #include "core/options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
@@ -28,7 +29,8 @@ struct BenchModel {
   DType kv = DType::F16;
   SamplerParams sampling{};
   double load_ms = 0;
-  MemoryPhase load{};  // after load
+  MemoryPhase load{};        // after load
+  OpTimer* timer = nullptr;  // the backend itself, with --kernels
 };
 
 /// What loading and the largest test will take, from config and headers alone.

@@ -11,8 +11,14 @@
 namespace loft {
 
 struct ChildRun {
-  /// The command line that measures the tests of a group from number n_skip on, one row a line of stdout.
+  /// The command line that measures the tests of a group from number n_skip on, one row a line of stdout; with
+  /// guard_record that one test only, under the guard.
   std::function<std::vector<std::string>(const BenchGroup& group, size_t n_skip)> command;
+  /// The summary of the record of the guard that ended last; null where there is none.
+  std::function<OrderedJson()> guard_record = {};
+  /// A row that a disturbed attempt gave; attempt counts from 1.
+  std::function<void(const OrderedJson& row, size_t attempt)> on_rejected = {};
+  std::string error_file = {};      // appended to by stderr of the processes; "": ours
   double timeout_seconds = 300;     // for each row
   std::function<bool()> stop = {};  // true: end now
   std::function<void(const OrderedJson&)> on_row;

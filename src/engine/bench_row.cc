@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/file_map.h"
 #include "core/sha256.h"
+#include "engine/bench_kernels.h"
 #include "engine/bench_lists.h"
 #include "engine/bench_stats.h"
 
@@ -34,25 +35,22 @@ constexpr const char* kKeys[] = {
     "gbps",           "ceiling_gbps", "share",      "tflops",
     "options",        "guard",        "arm",        "round",
     "flags",          "status",       "error",      "prompt_id",
-    "answer_id",      "n_forwards",
+    "answer_id",      "n_forwards",   "counters",   "kernels",
 };
-
-// Digits that a clock or a rate is worth; a number that is not finite never enters.
-OrderedJson number(double x) {
-  if (!std::isfinite(x)) return nullptr;
-  return std::round(x * 1e6) / 1e6;
-}
 
 OrderedJson numbers(const std::vector<double>& values) {
   OrderedJson out = OrderedJson::array();
-  for (const double v : values) out.push_back(number(v));
+  for (const double v : values) out.push_back(json_number(v));
   return out;
 }
 
 OrderedJson rate_json(const std::vector<double>& rates) {
   if (rates.empty()) return nullptr;
   const SampleStats s = sample_stats(rates);
-  return {{"median", number(s.median)}, {"min", number(s.min)}, {"max", number(s.max)}, {"samples", numbers(rates)}};
+  return {{"median", json_number(s.median)},
+          {"min", json_number(s.min)},
+          {"max", json_number(s.max)},
+          {"samples", numbers(rates)}};
 }
 
 /// Short name of a sequence of ids, so that two results can be held to the same work.
@@ -70,6 +68,14 @@ OrderedJson counters_json(const BenchResult& r) {
   return out;
 }
 
+OrderedJson device_counters_json(const BackendCounters& c) {
+  return {{"allocations", c.allocations},
+          {"allocated_bytes", c.allocated_bytes},
+          {"copies", c.copies},
+          {"copied_bytes", c.copied_bytes},
+          {"launches", c.launches}};
+}
+
 void check_row(const OrderedJson& row, const std::string& where) {
   const std::string schema = row.is_object() ? row_text(row, "schema") : std::string();
   const bool is_row = (schema == kSchema && !row_text(row, "test").empty()) || schema == kProductSchema;
@@ -77,6 +83,11 @@ void check_row(const OrderedJson& row, const std::string& where) {
 }
 
 }  // namespace
+
+OrderedJson json_number(double x) {
+  if (!std::isfinite(x)) return nullptr;
+  return std::round(x * 1e6) / 1e6;
+}
 
 std::span<const char* const> bench_row_keys() {
   return kKeys;
@@ -123,17 +134,18 @@ void put_result(OrderedJson& row, const MeasuredTest& m) {
   row["test_time"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   row["avg_ns"] = std::llround(time.mean);
   row["stddev_ns"] = std::llround(time.stdev);
-  row["avg_ts"] = number(rate.mean);
-  row["stddev_ts"] = number(rate.stdev);
+  row["avg_ts"] = json_number(rate.mean);
+  row["stddev_ts"] = json_number(rate.stdev);
   row["samples_ns"] = OrderedJson::array();
   for (const double x : ns) row["samples_ns"].push_back(std::llround(x));
   row["samples_ts"] = numbers(ts);
   row["warmup"] = m.run.has_warmup;
-  row["median_ts"] = number(rate.median);
-  row["min_ts"] = number(rate.min);
-  row["max_ts"] = number(rate.max);
-  row["mad_ts"] = number(rate.mad);
-  row["ci95_ts"] = {{"lo", number(rate.ci_lo)}, {"hi", number(rate.ci_hi)}, {"coverage", number(rate.ci_coverage)}};
+  row["median_ts"] = json_number(rate.median);
+  row["min_ts"] = json_number(rate.min);
+  row["max_ts"] = json_number(rate.max);
+  row["mad_ts"] = json_number(rate.mad);
+  row["ci95_ts"] = {
+      {"lo", json_number(rate.ci_lo)}, {"hi", json_number(rate.ci_hi)}, {"coverage", json_number(rate.ci_coverage)}};
   row["pp_ts"] = rate_json(pp_rates(r, m.test, np));
   row["tg_ts"] = rate_json(tg_rates(r, m.test, np));
   const ProcessMemory process = read_process_memory();
@@ -146,13 +158,16 @@ void put_result(OrderedJson& row, const MeasuredTest& m) {
                   {"peak_resident_bytes", process.peak_resident_bytes},
                   {"mapped_bytes", process.mapped_bytes}}}};
   row["qmm"] = counters_json(r);
+  row["counters"] = {{"warmup", device_counters_json(r.counters_warmup)}, {"passes", OrderedJson::array()}};
+  for (const BenchPass& p : r.passes) row["counters"]["passes"].push_back(device_counters_json(p.counters));
+  if (r.kernels) row["kernels"] = kernels_json(*r.kernels, m.ceiling);
   row["bytes"] = std::llround(m.work.bytes);
   const double gbps = time.median > 0 ? m.work.bytes / time.median : 0;
-  row["gbps"] = number(gbps);
-  row["tflops"] = number(time.median > 0 ? m.work.flops / time.median * 1e-3 : 0);
+  row["gbps"] = json_number(gbps);
+  row["tflops"] = json_number(time.median > 0 ? m.work.flops / time.median * 1e-3 : 0);
   if (m.ceiling.gbps > 0) {
-    row["ceiling_gbps"] = number(m.ceiling.gbps);
-    row["share"] = number(gbps / m.ceiling.gbps);
+    row["ceiling_gbps"] = json_number(m.ceiling.gbps);
+    row["share"] = json_number(gbps / m.ceiling.gbps);
   }
   const size_t n_prompt = size_t(std::max<int64_t>(1, m.test.n_depth + m.test.n_prompt));
   row["prompt_id"] = ids_name(r.last_ids, 0, std::min(n_prompt, r.last_ids.size()));

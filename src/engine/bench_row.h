@@ -33,6 +33,8 @@ struct MeasuredTest {
 };
 void put_result(OrderedJson& row, const MeasuredTest& measured);
 
+/// Six decimals, which is what a clock or a rate is worth; null where x is not finite.
+OrderedJson json_number(double x);
 OrderedJson memory_phase_json(const MemoryPhase& phase);
 OrderedJson estimate_json(const MemoryEstimate& estimate);
 

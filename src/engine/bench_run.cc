@@ -120,16 +120,28 @@ class Runner {
   int64_t n_forwards_ = 0;
 };
 
+BackendCounters counted_since(const BackendCounters& after, const BackendCounters& before) {
+  return {.allocations = after.allocations - before.allocations,
+          .allocated_bytes = after.allocated_bytes - before.allocated_bytes,
+          .copies = after.copies - before.copies,
+          .copied_bytes = after.copied_bytes - before.copied_bytes,
+          .launches = after.launches - before.launches};
+}
+
+enum class PassKind : uint8_t { Discarded, Measured, Kernels };
+
 BenchPass run_pass(BenchModel& model, const BenchTest& test, Runner& runner, int64_t n_gen,
-                   const BenchRunOptions& options, bool is_measured) {
+                   const BenchRunOptions& options, PassKind kind) {
   const auto mark = [&](const char* phase) {
-    if (is_measured && options.on_phase) options.on_phase(phase);
+    if (kind == PassKind::Measured && options.on_phase) options.on_phase(phase);
   };
   runner.begin_pass();
   model.parts.backend->synchronize();
   mark("measured_start");
   const QmmStats before = model.parts.model->qmm_stats();
+  const BackendCounters counters_before = model.parts.backend->counters();
   const int64_t forwards_before = runner.n_forwards();
+  if (kind == PassKind::Kernels) model.timer->start();
   BenchPass pass;
   const auto t0 = Clock::now();
   if (test.n_prompt > 0) runner.prefill(test.n_depth, test.n_depth + test.n_prompt);
@@ -143,6 +155,7 @@ BenchPass run_pass(BenchModel& model, const BenchTest& test, Runner& runner, int
   pass.tg_ns = ns_between(t2, t3);
   pass.n_forwards = runner.n_forwards() - forwards_before;
   pass.qmm = counted_since(model.parts.model->qmm_stats(), before);
+  pass.counters = counted_since(model.parts.backend->counters(), counters_before);
   return pass;
 }
 
@@ -175,21 +188,27 @@ BenchResult run_bench_test(BenchModel& model, const BenchTest& test, std::span<c
   Backend& backend = *model.parts.backend;
   BenchResult result;
   const QmmStats start = model.parts.model->qmm_stats();
+  const BackendCounters counters_start = backend.counters();
   backend.reset_peak();
   Runner runner(model, test, ids);
   if (options.has_warmup) {
     if (options.on_phase) options.on_phase("warmup_start");
-    run_pass(model, test, runner, std::min(options.warmup_tokens, test.n_gen), options, false);
+    run_pass(model, test, runner, std::min(options.warmup_tokens, test.n_gen), options, PassKind::Discarded);
   }
   result.qmm_warmup = counted_since(model.parts.model->qmm_stats(), start);
+  result.counters_warmup = counted_since(backend.counters(), counters_start);
   result.warmup = read_phase(backend);
   backend.reset_peak();
   for (int64_t i = 0; i < options.repeats; ++i) {
-    result.passes.push_back(run_pass(model, test, runner, test.n_gen, options, true));
+    result.passes.push_back(run_pass(model, test, runner, test.n_gen, options, PassKind::Measured));
   }
   result.measured = read_phase(backend);
   result.qmm_total = counted_since(model.parts.model->qmm_stats(), start);
   result.last_ids.assign(runner.first_history().begin(), runner.first_history().end());
+  if (model.timer) {
+    const BenchPass pass = run_pass(model, test, runner, test.n_gen, options, PassKind::Kernels);
+    result.kernels = KernelPass{.ns = double(pass.pp_ns + pass.tg_ns), .times = model.timer->stop()};
+  }
   return result;
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "backend/op_timer.h"
 #include "engine/bench_model.h"
 #include "engine/bench_plan.h"
 #include "qmm/stats.h"
@@ -26,14 +28,23 @@ struct BenchPass {
   int64_t tg_ns = 0;
   int64_t n_forwards = 0;
   QmmStats qmm{};  // of this pass alone
+  BackendCounters counters{};
+};
+
+/// Where the time of one further pass went; it is none of the measured ones.
+struct KernelPass {
+  double ns = 0;  // of the pass
+  std::vector<OpTime> times{};
 };
 
 struct BenchResult {
   std::vector<BenchPass> passes{};
   MemoryPhase warmup{}, measured{};
-  QmmStats qmm_warmup{};            // of the discarded pass alone
-  QmmStats qmm_total{};             // of all passes, the discarded one included
-  std::vector<int32_t> last_ids{};  // the ids of the last pass's first sequence: equal for equal arithmetic
+  QmmStats qmm_warmup{};                // of the discarded pass alone
+  QmmStats qmm_total{};                 // of all passes, the discarded one included
+  BackendCounters counters_warmup{};    // of the discarded pass and of what all passes share
+  std::optional<KernelPass> kernels{};  // for a model opened with --kernels
+  std::vector<int32_t> last_ids{};      // the ids of the last pass's first sequence: equal for equal arithmetic
 };
 
 /// Tokens a second of each pass: the prompt's, the answer's, and those of the pass as a whole.

@@ -39,8 +39,7 @@ std::vector<SetOption> set_options(const ParsedArgs& args, uint32_t scope, std::
 OrderedJson options_json(std::span<const SetOption> options, bool is_scrubbed) {
   OrderedJson out = OrderedJson::object();
   for (const SetOption& o : options) {
-    const bool is_path = o.value.find('/') != std::string::npos;
-    out[o.name] = {{"value", is_scrubbed && is_path ? scrubbed(o.value) : o.value}, {"source", o.source}};
+    out[o.name] = {{"value", is_scrubbed ? scrubbed_value(o.value) : o.value}, {"source", o.source}};
   }
   return out;
 }
@@ -48,6 +47,20 @@ OrderedJson options_json(std::span<const SetOption> options, bool is_scrubbed) {
 std::string scrubbed(const std::string& path) {
   const std::filesystem::path p = std::filesystem::path(path).lexically_normal();
   return p.has_filename() ? p.filename().string() : p.parent_path().filename().string();
+}
+
+std::string scrubbed_value(const std::string& value) {
+  return value.find('/') == std::string::npos ? value : scrubbed(value);
+}
+
+std::vector<std::string> scrubbed_words(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const size_t begin = word.starts_with("--") && equals != std::string::npos ? equals + 1 : 0;
+    out.push_back(word.substr(0, begin) + scrubbed_value(word.substr(begin)));
+  }
+  return out;
 }
 
 }  // namespace loft

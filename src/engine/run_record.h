@@ -2,6 +2,7 @@
 // Nothing here is a clock, a host name or a process id.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "core/json.h"
@@ -28,5 +29,9 @@ OrderedJson options_json(std::span<const SetOption> options, bool is_scrubbed);
 
 /// The last component of a path, for what is published.
 std::string scrubbed(const std::string& path);
+/// The same of a value that holds a '/', else the value.
+std::string scrubbed_value(const std::string& value);
+/// The same of each word of a command line, and of what stands behind the '=' of a flag.
+std::vector<std::string> scrubbed_words(const std::vector<std::string>& words);
 
 }  // namespace loft

@@ -51,6 +51,10 @@ class CpuBackend : public Backend {
   Buffer place(const void* host_data, size_t bytes) override { return heap_.adopt_mapped(host_data, bytes); }
   MemoryStats memory() const override { return heap_.stats(); }
   void reset_peak() override { heap_.reset_peak(); }
+  BackendCounters counters() const override {
+    return {
+        .allocations = heap_.n_allocations(), .allocated_bytes = heap_.allocated_bytes(), .launches = pool_.n_loops()};
+  }
   void free_cached() override { heap_.free_cached(); }
 
   void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) override {

@@ -47,6 +47,8 @@ void* CpuHeap::try_allocate(size_t bytes) {
     data = system_allocate(bytes);
   }
   if (!data) return nullptr;
+  ++n_allocations_;
+  allocated_bytes_ += bytes;
   stats_.active_bytes += bytes;
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
   return data;
@@ -126,6 +128,16 @@ MemoryStats CpuHeap::stats() const {
   MemoryStats out = stats_;
   out.limit_bytes = limits_.memory;
   return out;
+}
+
+uint64_t CpuHeap::n_allocations() const {
+  const std::lock_guard lock(mutex_);
+  return n_allocations_;
+}
+
+uint64_t CpuHeap::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_bytes_;
 }
 
 void CpuHeap::reset_peak() {

@@ -32,6 +32,8 @@ class CpuHeap {
   /// Gives the kept blocks back to the system.
   void free_cached();
   MemoryStats stats() const;
+  uint64_t n_allocations() const;
+  uint64_t allocated_bytes() const;  ///< of all of them, freed ones too
   void reset_peak();
 
  private:
@@ -52,6 +54,7 @@ class CpuHeap {
   MemoryPressure& pressure_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
+  uint64_t n_allocations_ = 0, allocated_bytes_ = 0;
   std::list<Block> cached_;  // freed last first
 };
 

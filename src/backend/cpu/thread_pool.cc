@@ -67,6 +67,7 @@ struct ThreadPool::State {
   // The open job; written before the word says that it is open.
   int64_t n = 0;
   int64_t grain = 1;
+  uint64_t n_loops = 0;  // the caller's alone
   const FunctionRef<void(int64_t, int64_t, int)>* body = nullptr;
   std::vector<std::thread> workers;
 
@@ -148,6 +149,10 @@ int ThreadPool::size() const {
   return int(state_->workers.size()) + 1;
 }
 
+uint64_t ThreadPool::n_loops() const {
+  return state_->n_loops;
+}
+
 void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
   if (n <= 0) return;
   State& s = *state_;
@@ -156,6 +161,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
     for (int64_t begin = 0; begin < n; begin += grain) body(begin, std::min(n, begin + grain), 0);
     return;
   }
+  ++s.n_loops;
   s.n = n;
   s.grain = grain;
   s.body = &body;

@@ -33,6 +33,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const;
+  /// Loops that were given to the workers, not run by the caller alone.
+  uint64_t n_loops() const;
   /// Calls body(begin, end, thread) over disjoint chunks that cover [0, n), each of `grain` items (the last may be
   /// shorter), taken from one counter by whoever is free. Returns when all are done. thread is in [0, size()).
   /// With one thread, or one chunk, body runs in the caller. body must not throw.
