@@ -2,6 +2,7 @@
 // pieces.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

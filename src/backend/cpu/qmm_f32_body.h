@@ -5,6 +5,9 @@
 // One order at every m: each lane sums its own k in ascending order by fma, then the lanes are added as Vec::sum does.
 // The including file defines Vec (width, load, load_first, fma, sum) and Sixteen (decoded values, kept or stored).
 #pragma once
+#include <array>
+#include <utility>
+
 #include "backend/cpu/activations.h"
 #include "backend/cpu/qmm_rows.h"
 #include "quant/affine.h"
@@ -146,9 +149,14 @@ void dot_rows(const float* const* w, const float* x, int64_t k, float* sums) {
   for (int i = 0; i < kRows * kWeightRows; ++i) sums[i] = Vec::sum(acc[i]);
 }
 
+using DotRows = void (*)(const float* const*, const float*, int64_t, float*);
+template <int... rows>
+constexpr std::array<DotRows, sizeof...(rows)> dot_rows_upto(std::integer_sequence<int, rows...>) {
+  return {dot_rows<rows + 1>...};
+}
+
 void run_f32(const CpuQmmRange& range) {
-  using DotRows = void (*)(const float* const*, const float*, int64_t, float*);
-  static constexpr DotRows kDotRows[] = {dot_rows<1>, dot_rows<2>, dot_rows<3>, dot_rows<4>, dot_rows<5>, dot_rows<6>};
+  static constexpr auto kDotRows = dot_rows_upto(std::make_integer_sequence<int, Vec::kTileRows>());
   const QuantWeight& w = *range.weight;
   const PreparedActivations& x = *range.x;
   float* const scratch = static_cast<float*>(range.scratch);
@@ -160,7 +168,7 @@ void run_f32(const CpuQmmRange& range) {
     }
     for (int64_t m = 0; m < x.m; m += Vec::kTileRows) {
       const int64_t tile = fewer(Vec::kTileRows, x.m - m);
-      float sums[6 * kWeightRows];
+      float sums[Vec::kTileRows * kWeightRows];
       kDotRows[tile - 1](rows, x.f32 + m * w.k, w.k, sums);
       for (int64_t r = 0; r < tile; ++r) {
         for (int64_t i = 0; i < count; ++i) store_y(*range.y, m + r, n + i, sums[r * kWeightRows + i]);
