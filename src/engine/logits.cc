@@ -2,7 +2,6 @@
 #include "engine/logits.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,24 +9,6 @@ namespace loft {
 namespace {
 
 constexpr size_t kLanes = 16;  // four SSE registers or two AVX ones: enough independent chains to hide their latency
-
-/// exp for x <= 0, relative error about 2e-7: x = n ln 2 + r, |r| <= ln 2 / 2, a degree-6 polynomial for exp(r).
-inline float exp_below_zero(float x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer that stands in the low bits
-  x = x < -87.0f ? -87.0f : x;           // exp(-87) is the smallest normal float, too small to count in a sum
-  const float shifted = x * 1.44269504f + kMagic;
-  const float n = shifted - kMagic;
-  const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  float p = 1.0f / 720.0f;
-  p = p * r + 1.0f / 120.0f;
-  p = p * r + 1.0f / 24.0f;
-  p = p * r + 1.0f / 6.0f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const int32_t exponent = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kMagic);
-  return p * std::bit_cast<float>((exponent + 127) << 23);
-}
 
 float largest(std::span<const float> row) {
   float lanes[kLanes];
@@ -64,18 +45,64 @@ int64_t argmax(std::span<const float> row) {
   return std::find(row.begin(), row.end(), m) - row.begin();
 }
 
+namespace {
+
+constexpr size_t kRun = 64;  // values whose powers are formed together
+
+/// out[i] = exp_below_zero((x[i] - shift) / divisor), n <= kRun. Two loops: with the clamp inside the second, compilers
+/// split off its constant case and make no vectors.
+void exp_run(const float* x, size_t n, float shift, float divisor, float* out) {
+  for (size_t i = 0; i < n; ++i) {
+    const float below = (x[i] - shift) / divisor;
+    out[i] = below < kLeastExponent ? kLeastExponent : below;
+  }
+  for (size_t i = 0; i < n; ++i) out[i] = exp_in_range(out[i]);
+}
+
+}  // namespace
+
 double sum_exp(std::span<const float> row, float shift) {
   double total = 0;
+  float powers[kRun];
   // f32 lanes over 1024 values keep the rounding error of a lane below 64 * 2^-24; blocks are added in f64.
   for (size_t begin = 0; begin < row.size(); begin += 1024) {
     const size_t end = std::min(row.size(), begin + 1024);
     float lanes[kLanes] = {};
-    size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (size_t j = 0; j < kLanes; ++j) lanes[j] += exp_below_zero(row[i + j] - shift);
+    for (size_t run = begin; run < end; run += kRun) {
+      const size_t n = std::min(kRun, end - run);
+      exp_run(row.data() + run, n, shift, 1.0f, powers);
+      size_t i = 0;
+      for (; i + kLanes <= n; i += kLanes) {
+        for (size_t j = 0; j < kLanes; ++j) lanes[j] += powers[i + j];
+      }
+      for (; i < n; ++i) lanes[0] += powers[i];
     }
-    for (; i < end; ++i) lanes[0] += exp_below_zero(row[i] - shift);
     for (float lane : lanes) total += double(lane);
+  }
+  return total;
+}
+
+void exp_weights(std::span<const float> row, float shift, float divisor, double* out) {
+  float powers[kRun];
+  for (size_t begin = 0; begin < row.size(); begin += kRun) {
+    const size_t n = std::min(kRun, row.size() - begin);
+    exp_run(row.data() + begin, n, shift, divisor, powers);
+    for (size_t i = 0; i < n; ++i) out[begin + i] = rounded_weight(powers[i]);
+  }
+}
+
+double sum_weights(std::span<const float> row, float shift) {
+  double weights[kRun], total = 0;
+  for (size_t begin = 0; begin < row.size(); begin += kRun) {
+    const size_t n = std::min(kRun, row.size() - begin);
+    exp_weights(row.subspan(begin, n), shift, 1.0f, weights);
+    double lanes[4] = {};
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      for (size_t j = 0; j < 4; ++j) lanes[j] += weights[i + j];
+    }
+    for (; i < n; ++i) lanes[0] += weights[i];
+    total += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
   }
   return total;
 }

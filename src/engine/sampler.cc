@@ -66,39 +66,61 @@ struct Cut {
   bool is_final = false;  // false: candidates further down might still belong in
 };
 
-/// How many of the sorted candidates top-p and min-p keep, at least one. total: the mass of exp(logit - largest) that
-/// probabilities refer to.
+/// How many of the sorted candidates top-p and min-p keep, at least one. total: the sum of exp_weight(logit - largest)
+/// that probabilities refer to.
 Cut cut_candidates(const SamplerParams& params, std::span<const Candidate> sorted, double total) {
-  const double floor_weight = params.min_p;
   double mass = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
-    const double weight = std::exp(double(sorted[i].logit) - double(sorted[0].logit));
-    if (i > 0 && (weight < floor_weight || sorted[i].logit == kMinusInfinity)) return {i, true};
-    mass += weight;
+    const float below = sorted[i].logit - sorted[0].logit;
+    if (i > 0 && (double(exp_below_zero(below)) < params.min_p || below == kMinusInfinity)) return {i, true};
+    mass += exp_weight(below);
     if (params.top_p < 1 && mass >= params.top_p * total) return {i + 1, true};
   }
   return {sorted.size(), false};
 }
 
-/// Steps 4 to 6: the candidates that are left, sorted.
-void keep_candidates(const SamplerParams& params, std::span<const float> row, std::vector<Candidate>& candidates) {
+/// Whether step 5 alone decides what is left, so that nobody needs the candidates themselves.
+bool is_top_p_alone(const SamplerParams& params) {
+  return params.top_k == 0 && params.min_p == 0 && params.xtc_probability == 0 && params.top_p < 1;
+}
+
+/// Steps 4 to 6: the candidates that are left, sorted; false when top-p alone keeps so many that draw_from_row should
+/// find the token.
+bool keep_candidates(const SamplerParams& params, std::span<const float> row, std::vector<Candidate>& candidates) {
   if (params.top_k > 0) {
     select_top(row, params.top_k, candidates);
     double total = 0;
-    for (const Candidate& c : candidates) total += std::exp(double(c.logit) - double(candidates[0].logit));
+    for (const Candidate& c : candidates) total += exp_weight(c.logit - candidates[0].logit);
     candidates.resize(cut_candidates(params, candidates, total).kept);
-    return;
+    return true;
   }
-  // Without top-k the cut is looked for among the first candidates, then among eight times as many, and so on: a full
-  // sort of the vocabulary is needed only when the distribution is nearly flat.
-  const double total = params.top_p < 1 ? sum_exp(row, row[size_t(argmax(row))]) : 0;
+  // Without top-k the cut is looked for among the first candidates, then among eight times as many, and so on.
+  double total = 0;
   for (int64_t k = 256;; k *= 8) {
     select_top(row, k, candidates);
+    if (total == 0 && params.top_p < 1) total = sum_weights(row, candidates[0].logit);
     const Cut cut = cut_candidates(params, candidates, total);
-    if (!cut.is_final && candidates.size() < row.size()) continue;
+    if (!cut.is_final && candidates.size() < row.size()) {
+      if (is_top_p_alone(params)) return false;
+      continue;
+    }
     candidates.resize(cut.kept);
-    return;
+    return true;
   }
+}
+
+/// A temperature as the divisor of a logit's distance.
+float divisor(double temperature) {
+  return std::max(float(temperature), std::numeric_limits<float>::min());
+}
+
+/// Steps 5, 8 and 9 without the candidates: sums of weights are exact, so the token is that of the sorted row.
+int32_t draw_from_row(const SamplerParams& params, std::span<const float> row, float top, double draw,
+                      SelectScratch& scratch) {
+  const WeightedRow all(row, top, 1.0f, std::nullopt, scratch);
+  const Candidate last = all.find(params.top_p * all.total(), false);
+  const WeightedRow kept(row, top, divisor(params.temperature), last, scratch);
+  return kept.find(draw * kept.total(), true).id;
 }
 
 /// Step 7, "exclude top choices": of the tokens with at least the threshold's probability only the least probable
@@ -115,7 +137,7 @@ void apply_xtc(const SamplerParams& params, double draw, std::vector<Candidate>&
   if (n_above >= 2) sorted.erase(sorted.begin(), sorted.begin() + int64_t(n_above - 1));
 }
 
-/// Steps 8 and 9 over weights[i] = exp((logit - largest) / temperature): the index on which the draw falls.
+/// Steps 8 and 9 over weights[i] = exp_weight((logit - largest) / temperature): the index on which the draw falls.
 size_t draw_index(std::span<const double> weights, double draw) {
   double total = 0;
   for (double w : weights) total += w;
@@ -166,18 +188,19 @@ int32_t sample_token(const SamplerParams& params, const SamplerHistory& history,
   const double draw = uniform_draw(params.seed, index, kDrawToken);
   const bool filters = params.top_k > 0 || params.top_p < 1 || params.min_p > 0 || params.xtc_probability > 0;
   std::vector<double>& weights = scratch.weights;
+  const float temperature = divisor(params.temperature);
   if (!filters) {
-    const double largest = double(row[size_t(argmax(row))]);
+    const float largest = row[size_t(argmax(row))];
     weights.resize(row.size());
-    for (size_t i = 0; i < row.size(); ++i) weights[i] = std::exp((double(row[i]) - largest) / params.temperature);
+    exp_weights(row, largest, temperature, weights.data());
     return int32_t(draw_index(weights, draw));
   }
   std::vector<Candidate>& kept = scratch.candidates;
-  keep_candidates(params, row, kept);
+  if (!keep_candidates(params, row, kept)) return draw_from_row(params, row, kept[0].logit, draw, scratch.select);
   apply_xtc(params, uniform_draw(params.seed, index, kDrawXtc), kept);
   weights.resize(kept.size());
   for (size_t i = 0; i < kept.size(); ++i) {
-    weights[i] = std::exp((double(kept[i].logit) - double(kept[0].logit)) / params.temperature);
+    weights[i] = exp_weight((kept[i].logit - kept[0].logit) / temperature);
   }
   return kept[draw_index(weights, draw)].id;
 }

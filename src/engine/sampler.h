@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/logits.h"
+#include "engine/weighted_select.h"
 
 namespace loft {
 
@@ -50,6 +50,7 @@ struct SamplerHistory {
 struct SamplerScratch {
   std::vector<Candidate> candidates;
   std::vector<double> weights;
+  SelectScratch select;
 };
 
 /// Draws the next token from `row` [vocab_size], which is overwritten. All values are finite on entry. The draw is that

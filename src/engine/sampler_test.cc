@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "engine/random.h"
 
 namespace loft {
 namespace {
@@ -123,6 +124,46 @@ TEST(Sampler, TopPOverALargeFlatRowNeedsManyCandidates) {
   for (int seed = 0; seed < 200; ++seed) {
     p.seed = uint64_t(seed);
     EXPECT_LT(draw(p, flat), 2501);  // equal logits keep the smaller ids
+  }
+}
+
+/// Top-p and the draw by their definition, over the whole row sorted.
+int32_t sorted_draw(const SamplerParams& p, const std::vector<float>& row) {
+  std::vector<Candidate> all;
+  for (size_t i = 0; i < row.size(); ++i) all.push_back({int32_t(i), row[i]});
+  std::sort(all.begin(), all.end(), comes_before);
+  double total = 0, mass = 0, drawn = 0, sum = 0;
+  for (const Candidate& c : all) total += exp_weight(c.logit - all[0].logit);
+  size_t n = 0;
+  while (n < all.size() && (n == 0 || mass < p.top_p * total)) mass += exp_weight(all[n++].logit - all[0].logit);
+  const auto weight = [&](size_t i) { return exp_weight((all[i].logit - all[0].logit) / float(p.temperature)); };
+  for (size_t i = 0; i < n; ++i) drawn += weight(i);
+  const double target = uniform_draw(p.seed, 0, 0) * drawn;
+  for (size_t i = 0; i < n; ++i) {
+    sum += weight(i);
+    if (target < sum) return all[i].id;
+  }
+  return all[n - 1].id;
+}
+
+// Seen to fail: WeightedRow::find that leaves out the sum of the buckets before.
+TEST(Sampler, TopPOverABroadRowDrawsWhatTheSortedRowGives) {
+  struct Case {
+    float spread;
+    double top_p, temperature;
+  };
+  for (const Case& c :
+       {Case{3, 0.95, 0.8}, {1, 0.95, 1}, {1, 0.5, 0.05}, {0.001f, 0.9, 2}, {0, 0.7, 1}, {8, 0.999, 30}}) {
+    std::vector<float> row = random_row(20000, 5, c.spread);
+    for (size_t i = 0; i < row.size(); i += 7) row[i] = row[i / 2];  // equals
+    row[11] = -std::numeric_limits<float>::infinity();
+    SamplerParams p = neutral();
+    p.top_p = c.top_p;
+    p.temperature = c.temperature;
+    for (int seed = 0; seed < 40; ++seed) {
+      p.seed = uint64_t(seed);
+      ASSERT_EQ(draw(p, row), sorted_draw(p, row)) << c.spread << " " << c.top_p << " seed " << seed;
+    }
   }
 }
 
