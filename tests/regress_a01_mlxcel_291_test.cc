@@ -38,7 +38,7 @@ TEST_P(RegressA01, LookedUpRowsEqualTheDenseTwin) {
   std::vector<float> rows[2] = {std::vector<float>(8 * 128), std::vector<float>(8 * 128)};
   int i = 0;
   for (Weights* weights : {&packed, &dense}) {
-    backend->embed(make_tensor(ids.data(), DType::I32, {8}), weights->table("model.embed_tokens"), 1.0f,
+    backend->embed(make_tensor(ids.data(), DType::I32, {8}), weights->table("model.embed_tokens"), nullptr, 1.0f,
                    make_tensor(rows[i++].data(), DType::F32, {8, 128}));
   }
   EXPECT_EQ(rows[0], rows[1]);

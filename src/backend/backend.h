@@ -109,6 +109,9 @@ class Backend {
     upload(buffer.data(), host_data, bytes);
     return buffer;
   }
+  /// Placed weights that are not needed any more, by their address: what holds them for nobody else goes back to the
+  /// system. They can still be read, slowly.
+  virtual void drop_placed(const void* data) { (void)data; }
   virtual MemoryStats memory() const = 0;
   virtual void reset_peak() = 0;
   virtual BackendCounters counters() const { return {}; }
@@ -117,8 +120,9 @@ class Backend {
   /// Hooks that free what only speed needs; allocate() calls them before it fails.
   virtual MemoryPressure& pressure() { return pressure_; }
 
-  /// y[i] = scale * table[ids[i]]. ids [m] I32 in [0, table.n); y [m, table.k].
-  virtual void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) = 0;
+  /// y[i] = scale * table[ids[i]]. ids [m] I32 in [0, table.n); y [m, table.k]. packed: the table in another layout
+  /// (pack), which is then read in its place; or null.
+  virtual void embed(const Tensor& ids, const QuantWeight& table, const void* packed, float scale, const Tensor& y) = 0;
   virtual void rms_norm(const RmsNormArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void store_kv(const StoreKvArgs& args) = 0;
@@ -134,6 +138,12 @@ class Backend {
 
   /// The table of quantized-product kernels, best first, reference last.
   virtual std::span<const QmmKernel> qmm_table() const = 0;
+  /// Bytes of a weight in a layout that rows of the table read; 0: it cannot be packed so.
+  virtual size_t packed_bytes(const QuantWeight& weight, Layout layout) const {
+    return (void)weight, (void)layout, size_t{0};
+  }
+  /// The same numbers in that layout, into packed_bytes of device memory. What QmmPart::packed takes.
+  virtual void pack(const QuantWeight& weight, Layout layout, void* out) { (void)weight, (void)layout, (void)out; }
   /// Products that share one x: args.parts[i].y = x W_i^T, each by its own row. Nothing is allocated.
   virtual void run_qmm(const QmmArgs& args) = 0;
   /// out [n, k] of `dtype`: the weight decoded in f32 and rounded once. What QmmPart::dense takes.

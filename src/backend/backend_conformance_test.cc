@@ -265,7 +265,7 @@ TEST_P(Conformance, EmbedReadsRowsOfEveryFormat) {
       id.set_ints(ids);
       for (DType y_dtype : kFloats) {
         DeviceTensor y(backend(), y_dtype, {4, k}, 3);
-        backend().embed(id.view(), table.on_device, 1.5f, y.view());
+        backend().embed(id.view(), table.on_device, nullptr, 1.5f, y.view());
         const auto ys = y.values();
         std::vector<float> row(static_cast<size_t>(k));
         for (size_t r = 0; r < ids.size(); ++r) {

@@ -46,6 +46,10 @@ enum class QmmActivations : uint8_t { A16, A8, F32 };
 /// Published: the decisions of the published system, to the row. Loft: what loft's own kernels and measurements say.
 enum class QmmPolicyKind : uint8_t { Loft, Published };
 
+/// Whether weights are packed into a layout of their kernels, each by itself: at its first product, when it has been
+/// read often enough (ops/linear.cc), or never.
+enum class QmmRepack : uint8_t { Off, Auto, On };
+
 /// Force re-admits 2..8 rows to the fused kernel and removes its ceiling.
 enum class QmmFused : uint8_t { Auto, Off, Force };
 
@@ -68,7 +72,8 @@ struct QmmPolicy {
   std::optional<QmmRoute>
       only_route{};  // set by the router while it carries out such a route: rows of others stand back
   QmmActivations activations = QmmActivations::A16;
-  bool explain_routes = false;  // log each new shape's decision once (level Warn, so it shows)
+  QmmRepack repack = QmmRepack::Off;  // option cpu-repack
+  bool explain_routes = false;        // log each new shape's decision once (level Warn, so it shows)
 };
 
 }  // namespace loft

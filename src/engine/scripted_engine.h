@@ -38,7 +38,7 @@ class HostMemoryBackend : public Backend {
   void synchronize() override {}
   MemoryStats memory() const override { return {}; }
   void reset_peak() override {}
-  void embed(const Tensor&, const QuantWeight&, float, const Tensor&) override {}
+  void embed(const Tensor&, const QuantWeight&, const void*, float, const Tensor&) override {}
   void rms_norm(const RmsNormArgs&) override {}
   void rope(const RopeArgs&) override {}
   void store_kv(const StoreKvArgs&) override {}

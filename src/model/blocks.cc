@@ -161,6 +161,10 @@ void tap_layer(const Step& step, int64_t i) {
   if (taps && taps->layer) taps->layer(i, step.hidden);
 }
 
+const void* packed_table(const QuantWeight& table, const Head& head) {
+  return head.linear.weight.words == table.words ? head.linear.packed.data() : nullptr;
+}
+
 Tensor end_step(Step& step, Head& head) {
   Backend& backend = step.backend;
   Scratch& s = step.scratch;

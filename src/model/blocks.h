@@ -100,6 +100,8 @@ struct Head {
   float softcap = 0;  // 0: none
 };
 Tensor end_step(Step& step, Head& head);
+/// The table as its tied head has packed it; null: where it lies.
+const void* packed_table(const QuantWeight& table, const Head& head);
 
 /// Paths of the modules that Llama-like families share, `layer` before each: "model.layers.0".
 std::vector<ModuleShape> attention_modules(const ModelConfig& config, const std::string& layer);

@@ -59,7 +59,7 @@ class Gemma3 final : public Model {
 
   Tensor forward(const Batch& batch) override {
     Step step = begin_step(backend_, scratch_, batch, config_);
-    backend_.embed(step.ids, embedding_, embedding_scale(config_), step.hidden);
+    backend_.embed(step.ids, embedding_, packed_table(embedding_, head_), embedding_scale(config_), step.hidden);
     tap_layer(step, -1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];

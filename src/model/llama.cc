@@ -57,7 +57,7 @@ class Llama final : public Model {
   Tensor forward(const Batch& batch) override {
     Step step = begin_step(backend_, scratch_, batch, config_);
     const float eps = float(config_.rms_norm_eps);
-    backend_.embed(step.ids, embedding_, 1.0f, step.hidden);
+    backend_.embed(step.ids, embedding_, packed_table(embedding_, head_), 1.0f, step.hidden);
     tap_layer(step, -1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];

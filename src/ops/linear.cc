@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/log.h"
+#include "ops/prepack.h"
 #include "qmm/explain.h"
 #include "qmm/fold_batch.h"
 #include "qmm/route.h"
@@ -90,10 +91,11 @@ size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t ma
   check_forced_name(backend.policy(), rows);
   layer.x_dtype = x_dtype;
   const QmmSpec spec = spec_of(layer);
-  layer.layout = choose_layout(spec, backend.device(), backend.policy(), rows);
+  layer.wanted = layer.layout = choose_layout(spec, backend.device(), backend.policy(), rows);
   layer.kernel = nullptr;
   choose_row(backend, layer, max_m);
   choose_row(backend, layer, 1);
+  wait_for_packing(backend, layer);
   return largest_workspace_bytes(spec, max_m, backend.device(), backend.policy(), rows);
 }
 
@@ -135,6 +137,7 @@ QmmStats linear_stats(const Backend& backend, const LinearWorkspace& workspace) 
   }
   const PanelStats panels = backend.panel_stats();
   stats.cache = workspace.cache->stats();
+  stats.packed = workspace.packed;
   stats.panel_high_water_bytes = panels.high_water_bytes;
   stats.gemm_fallbacks = panels.gemm_fallbacks;
   return stats;
@@ -225,6 +228,7 @@ void linear_many(Backend& backend, LinearWorkspace& workspace, std::span<Linear*
   for (size_t i = 0; i < layers.size(); ++i) {
     Linear& layer = *layers[i];
     check_shapes(layer, x, outputs[i]);
+    pack_when_due(backend, workspace.packed, layer);
     choose_row(backend, layer, x.dim(0));
     parts[i] = {.kernel = layer.kernel, .weight = &layer.weight, .packed = layer.packed.data(), .y = outputs[i]};
   }

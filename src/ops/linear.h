@@ -25,8 +25,10 @@ struct Linear {
   int64_t weight_n = 0;        // outputs of all segments; 0: those of `weight`
   std::optional<Tensor> bias;  // [n], additive bias of the layer, not the quantization bias
   Layout layout = Layout::Checkpoint;
-  Buffer packed;               // the weight in `layout`; empty for Checkpoint
-  DType x_dtype = DType::F32;  // of x and y, set by prepare_linear
+  Layout wanted = Layout::Checkpoint;  // the layout that its best rows read; prepack.h says when it is packed
+  uint64_t products_until_packed = 0;  // that it still serves as it is, where `wanted` is another layout
+  Buffer packed;                       // the weight in `layout`; empty for Checkpoint
+  DType x_dtype = DType::F32;          // of x and y, set by prepare_linear
   // The answer of the selector and the m for which it stands, so that later calls are one compare.
   const QmmKernel* kernel = nullptr;
   MRange same{1, 0};
@@ -44,10 +46,12 @@ struct LinearWorkspace {
   Buffer buffer;
   std::unique_ptr<DequantCache> cache;
   std::vector<uint64_t> row_counts;  // products so far of each row of the backend's table; a fused weight is one
+  PackStats packed{};
 };
 
-/// Chooses the layout, packs if asked to, and proves that a row exists at m = 1 and at max_m. Error: Unsupported with
-/// the refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m rows.
+/// Chooses the layout in which the weight will be packed, and proves that a row exists at m = 1 and at max_m. Error:
+/// Unsupported with the refusals of every row when none fits. Returns the workspace bytes that the layer needs at max_m
+/// rows.
 size_t prepare_linear(Backend& backend, Linear& layer, DType x_dtype, int64_t max_m);
 /// The same for layers over one x; those of equal formats become segments of one weight. Adds to the plan.
 void prepare_weights(Backend& backend, LinearPlan& plan, std::span<Linear* const> layers, DType x_dtype, int64_t max_m);

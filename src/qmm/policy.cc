@@ -55,6 +55,7 @@ QmmPolicy qmm_policy(const Options& o, DeviceKind kind) {
   p.activations = o.qmm_activations == "f32"  ? QmmActivations::F32
                   : o.qmm_activations == "a8" ? QmmActivations::A8
                                               : QmmActivations::A16;
+  p.repack = o.cpu_repack == "on" ? QmmRepack::On : o.cpu_repack == "auto" ? QmmRepack::Auto : QmmRepack::Off;
   p.explain_routes = o.explain_routes;
   return p;
 }

@@ -94,14 +94,16 @@ RouteDecision select_qmm_route(const QmmProblem& problem, Layout layout, const D
 
 size_t largest_workspace_bytes(const QmmSpec& spec, int64_t max_m, const DeviceInfo& device, const QmmPolicy& policy,
                                std::span<const QmmKernel> rows) {
-  const Layout layout = choose_layout(spec, device, policy, rows);
   size_t bytes = 0;
-  // Decisions are constant over `same`, and every row's need grows with m: one look at the end of each stretch.
-  for (int64_t m = 1; m <= max_m;) {
-    const RouteDecision d = select_qmm_route({.spec = spec, .m = m}, layout, device, policy, rows);
-    const int64_t last = std::min(max_m, d.same.hi);
-    if (d.kernel) bytes = std::max(bytes, d.kernel->workspace_bytes(spec, last, device));
-    m = last + 1;
+  // A weight is read as it lies until it is packed.
+  for (const Layout layout : {Layout::Checkpoint, choose_layout(spec, device, policy, rows)}) {
+    // Decisions are constant over `same`, and every row's need grows with m: one look at the end of each stretch.
+    for (int64_t m = 1; m <= max_m;) {
+      const RouteDecision d = select_qmm_route({.spec = spec, .m = m}, layout, device, policy, rows);
+      const int64_t last = std::min(max_m, d.same.hi);
+      if (d.kernel) bytes = std::max(bytes, d.kernel->workspace_bytes(spec, last, device));
+      m = last + 1;
+    }
   }
   return bytes;
 }

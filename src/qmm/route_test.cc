@@ -126,7 +126,11 @@ std::vector<QmmPolicy> all_policies() {
   cache.above_ceiling = QmmAboveCeiling::Cache;
   early.dequant_m_threshold = 1;
   early.force_low_cu = true;
-  return {{}, f32, off, forced, low_ceiling, cache, early};
+  QmmPolicy packed, packed_a8, packed_off = off;
+  packed.repack = packed_off.repack = QmmRepack::On;
+  packed_a8.repack = QmmRepack::Auto;
+  packed_a8.activations = QmmActivations::A8;
+  return {{}, f32, off, forced, low_ceiling, cache, early, packed, packed_a8, packed_off};
 }
 
 std::vector<QmmSpec> specs_of(const std::vector<int64_t>& ns, const std::vector<int64_t>& ks) {

@@ -43,6 +43,11 @@ OrderedJson qmm_stats_json(const QmmStats& stats) {
             {"entries", c.entries},
             {"bytes", c.bytes}}},
           {"kernels", kernels},
+          {"packed",
+           {{"weights", stats.packed.weights},
+            {"bytes", stats.packed.bytes},
+            {"refusals", stats.packed.refusals},
+            {"ms", stats.packed.ms}}},
           {"panel_high_water_bytes", stats.panel_high_water_bytes},
           {"gemm_fallbacks", stats.gemm_fallbacks}};
 }
@@ -57,6 +62,11 @@ std::string describe(const QmmStats& s) {
   const DequantCacheStats& c = s.cache;
   out += fmt::format("qmm cache  hits {}  misses {}  inserts {}  evictions {}  bypasses {}  entries {}  bytes {}\n",
                      c.hits, c.misses, c.inserts, c.evictions, c.bypasses, c.entries, c.bytes);
+  const PackStats& p = s.packed;
+  if (p.weights + p.refusals > 0) {
+    out +=
+        fmt::format("qmm packed  weights {}  bytes {}  refusals {}  {:.1f} ms\n", p.weights, p.bytes, p.refusals, p.ms);
+  }
   return out + fmt::format("qmm panels  high water {} bytes  gemm fallbacks {}\n", s.panel_high_water_bytes,
                            s.gemm_fallbacks);
 }

@@ -12,9 +12,18 @@
 
 namespace loft {
 
+/// Weights that were packed into the layout of their kernels (option cpu-repack).
+struct PackStats {
+  uint64_t weights = 0;
+  uint64_t bytes = 0;     // of the packed weights
+  uint64_t refusals = 0;  // weights that stay as they lie, for want of memory
+  double ms = 0;
+};
+
 struct QmmStats {
   std::array<uint64_t, kQmmRoutes> routes{};  // products by route
   DequantCacheStats cache;
+  PackStats packed;
   std::map<std::string, uint64_t> kernels;  // products by kernel row
   uint64_t panel_high_water_bytes = 0;
   uint64_t gemm_fallbacks = 0;  // GEMMs that the library refused and loft computed itself
@@ -23,11 +32,11 @@ struct QmmStats {
 /// Counts one product.
 void count_product(QmmStats& stats, const QmmKernel& kernel);
 
-/// What was counted between two snapshots of one engine; entries, bytes and the high water of panels are those of
-/// `after`.
+/// What was counted between two snapshots of one engine; entries, bytes, packed weights and the high water of panels
+/// are those of `after`.
 QmmStats counted_since(const QmmStats& after, const QmmStats& before);
 
-/// {"routes": {..}, "cache": {..}, "kernels": {..}, "panel_high_water_bytes": n, "gemm_fallbacks": n}
+/// {"routes": {..}, "cache": {..}, "kernels": {..}, "packed": {..}, "panel_high_water_bytes": n, "gemm_fallbacks": n}
 OrderedJson qmm_stats_json(const QmmStats& stats);
 
 /// Lines "qmm ...", for `loft run --stats`.

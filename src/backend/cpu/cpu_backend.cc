@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/cpu_qmm.h"
+#include "backend/cpu/qmm_panel16.h"
 #include "core/log.h"
 
 namespace loft {
@@ -49,6 +50,7 @@ class CpuBackend : public Backend {
   }
   void synchronize() override {}
   Buffer place(const void* host_data, size_t bytes) override { return heap_.adopt_mapped(host_data, bytes); }
+  void drop_placed(const void* data) override { heap_.drop_mapped(data); }
   MemoryStats memory() const override { return heap_.stats(); }
   void reset_peak() override { heap_.reset_peak(); }
   BackendCounters counters() const override {
@@ -57,8 +59,8 @@ class CpuBackend : public Backend {
   }
   void free_cached() override { heap_.free_cached(); }
 
-  void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) override {
-    cpu_embed(context_, ids, table, scale, y);
+  void embed(const Tensor& ids, const QuantWeight& table, const void* packed, float scale, const Tensor& y) override {
+    cpu_embed(context_, ids, table, packed, scale, y);
   }
   void rms_norm(const RmsNormArgs& args) override { cpu_rms_norm(context_, args); }
   void rope(const RopeArgs& args) override { cpu_rope(context_, args); }
@@ -78,6 +80,13 @@ class CpuBackend : public Backend {
   std::span<const QmmKernel> qmm_table() const override { return cpu_qmm_table(); }
   void dequantize(const QuantWeight& w, DType dtype, void* out) override { cpu_dequantize(pool_, w, dtype, out); }
   PanelStats panel_stats() const override { return {panels_.high_water_bytes, panels_.gemm_fallbacks.load()}; }
+  size_t packed_bytes(const QuantWeight& w, Layout layout) const override {
+    return layout == Layout::Panel16 && has_panel16(w) ? panel16_bytes(w) : 0;
+  }
+  void pack(const QuantWeight& w, Layout layout, void* out) override {
+    LOFT_CHECK(layout == Layout::Panel16);
+    pack_panel16(pool_, w, out);
+  }
   void run_qmm(const QmmArgs& args) override { cpu_run_qmm(pool_, panels_, args); }
 
  private:

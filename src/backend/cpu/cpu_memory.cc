@@ -3,9 +3,11 @@
 #include "backend/cpu/cpu_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "backend/cpu/cpu_info.h"
 #include "core/error.h"
@@ -26,6 +28,13 @@ void* system_allocate(size_t bytes) {
   // of a block takes no more than it needs.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return data;
+}
+
+/// Gives back the whole pages of a range that a file backs.
+void drop_pages(const void* data, size_t bytes) {
+  const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace
@@ -114,13 +123,31 @@ void CpuHeap::free_cached() {
 Buffer CpuHeap::adopt_mapped(const void* data, size_t bytes) {
   const std::lock_guard lock(mutex_);
   stats_.file_bytes += bytes;
+  mapped_.insert({data, {bytes, false}});
   return Buffer(const_cast<void*>(data), bytes, forget_mapped, this);
 }
 
-void CpuHeap::forget_mapped(void* heap, void*, size_t bytes) {
+void CpuHeap::forget_mapped(void* heap, void* data, size_t) {
   CpuHeap& self = *static_cast<CpuHeap*>(heap);
   const std::lock_guard lock(self.mutex_);
-  self.stats_.file_bytes -= bytes;
+  const auto found = self.mapped_.find(data);
+  if (!found->second.is_dropped) self.stats_.file_bytes -= found->second.bytes;
+  self.mapped_.erase(found);
+}
+
+void CpuHeap::drop_mapped(const void* data) {
+  const std::lock_guard lock(mutex_);
+  const auto found = mapped_.find(data);
+  if (found == mapped_.end() || found->second.is_dropped) return;
+  found->second.is_dropped = true;
+  stats_.file_bytes -= found->second.bytes;
+  // The kernel maps pages around the one that is read, so reading this range has brought back ends of its neighbours.
+  const auto first = found == mapped_.begin() ? found : std::prev(found);
+  auto end = std::next(found);
+  if (end != mapped_.end()) ++end;
+  for (auto i = first; i != end; ++i) {
+    if (i->second.is_dropped) drop_pages(i->first, i->second.bytes);
+  }
 }
 
 MemoryStats CpuHeap::stats() const {

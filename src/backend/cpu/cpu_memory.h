@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <list>
+#include <map>
 #include <mutex>
 
 #include "backend/backend.h"
@@ -29,6 +30,9 @@ class CpuHeap {
   Buffer allocate(size_t bytes);
   /// Memory that a file backs, counted apart while the buffer lives. Never freed here.
   Buffer adopt_mapped(const void* data, size_t bytes);
+  /// Adopted memory that is not needed any more: its pages go back to the system and it leaves the account of files.
+  /// It can still be read, from the file. Nothing happens for other memory.
+  void drop_mapped(const void* data);
   /// Gives the kept blocks back to the system.
   void free_cached();
   MemoryStats stats() const;
@@ -56,6 +60,11 @@ class CpuHeap {
   MemoryStats stats_;
   uint64_t n_allocations_ = 0, allocated_bytes_ = 0;
   std::list<Block> cached_;  // freed last first
+  struct Mapped {
+    size_t bytes;
+    bool is_dropped;
+  };
+  std::multimap<const void*, Mapped> mapped_;  // adopted memory by address
 };
 
 }  // namespace loft

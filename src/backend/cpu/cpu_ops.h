@@ -30,7 +30,8 @@ struct CpuContext {
   FloatScratch shared;                   // partial results of split attention
 };
 
-void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y);
+void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, const void* packed, float scale,
+               const Tensor& y);
 void cpu_gather_rows(CpuContext& cpu, const Tensor& x, const Tensor& rows, const Tensor& y);
 void cpu_rms_norm(CpuContext& cpu, const RmsNormArgs& args);
 void cpu_rope(CpuContext& cpu, const RopeArgs& args);

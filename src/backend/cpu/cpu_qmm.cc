@@ -88,7 +88,9 @@ void run_units(const Work& work, const CpuQmmRange& common, int64_t begin, int64
     if (lo >= hi) continue;
     const QmmPart& part = *work.parts[p];
     CpuQmmRange range = common;
-    range.weight = part.weight;
+    QuantWeight weight = *part.weight;
+    if (part.packed) weight.words = part.packed;
+    range.weight = &weight;
     range.y = &part.y;
     range.begin = lo * work.unit[p];
     range.end = std::min(hi * work.unit[p], part.weight->n);

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/qmm_panel16.h"
 
 namespace loft {
 
-void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) {
+void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, const void* packed, float scale,
+               const Tensor& y) {
   const auto kernel = cpu.kernels.scale_cast[float_index(DType::F32)][float_index(y.dtype)];
   const Rows to(y);
   const int32_t* id = ids.as<const int32_t>();
@@ -19,7 +21,11 @@ void cpu_embed(CpuContext& cpu, const Tensor& ids, const QuantWeight& table, flo
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t first = 0; first < table.k; first += kRun) {
         const int64_t count = std::min(kRun, table.k - first);
-        dequantize_run(table, id[row], first, count, run);
+        if (packed) {
+          dequantize_panel16_run(table, packed, id[row], first, count, run);
+        } else {
+          dequantize_run(table, id[row], first, count, run);
+        }
         kernel(run, scale, to.at(row) + size_t(first) * element, count);
       }
     }

@@ -9,7 +9,9 @@
 #include <numeric>
 
 #include "backend/cpu/cpu_info.h"
+#include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/cpu_qmm.h"
+#include "backend/cpu/qmm_panel16.h"
 #include "backend/cpu/qmm_test_data.h"
 
 namespace loft {
@@ -69,15 +71,26 @@ void bench_row(benchmark::State& state, const QmmKernel& row, const Shape& shape
   const DeviceInfo device = {.kind = DeviceKind::Cpu, .name = "host", .isa = detect_isa(), .n_threads = n_threads};
   std::vector<float> x = testing::make_test_x(m, shape.k, DType::F32, 1);
   std::vector<float> y(size_t(m * shape.n));
+  ThreadPool pool(n_threads);
+  const bool is_packed = row.layout == Layout::Panel16;
+  const size_t packed_bytes = is_packed ? panel16_bytes(copies.views[0]) : 0;
+  MemoryPressure pressure;
+  CpuHeap heap({}, pressure);  // as a model's packed weights: large pages
+  const Buffer packed = heap.allocate(packed_bytes * copies.views.size());
+  uint8_t* const packed_at = static_cast<uint8_t*>(packed.data());
+  for (size_t i = 0; is_packed && i < copies.views.size(); ++i) {
+    pack_panel16(pool, copies.views[i], packed_at + i * packed_bytes);
+  }
   std::vector<uint8_t> workspace(row.workspace_bytes(testing::test_spec(copies.views[0], DType::F32), m, device) + 64);
   uint8_t* const aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
-  ThreadPool pool(n_threads);
   CpuPanels panels{.bytes = device.panel_bytes};
   size_t turn = 0;
   for (auto _ : state) {
-    const QuantWeight& w = copies.views[turn++ % copies.views.size()];
-    const QmmPart part{
-        .kernel = &row, .weight = &w, .packed = nullptr, .y = make_tensor(y.data(), DType::F32, {m, shape.n})};
+    const size_t i = turn++ % copies.views.size();
+    const QmmPart part{.kernel = &row,
+                       .weight = &copies.views[i],
+                       .packed = is_packed ? packed_at + i * packed_bytes : nullptr,
+                       .y = make_tensor(y.data(), DType::F32, {m, shape.n})};
     cpu_run_qmm(pool, panels,
                 {.x = make_tensor(x.data(), DType::F32, {m, shape.k}),
                  .parts = std::span(&part, 1),
@@ -116,7 +129,7 @@ void bench_read(benchmark::State& state, const Shape& shape, int n_threads) {
 
 const bool kRegistered = [] {
   const DeviceInfo device = {.kind = DeviceKind::Cpu, .name = "host", .isa = detect_isa(), .n_threads = 1};
-  const QmmPolicy all_rows = {.forced_kernel = "", .activations = QmmActivations::A8};
+  const QmmPolicy all_rows = {.forced_kernel = "", .activations = QmmActivations::A8, .repack = QmmRepack::On};
   for (const Shape& shape : kShapes) {
     for (int threads : {1, 2}) {
       benchmark::RegisterBenchmark(fmt::format("read/{}/threads:{}", shape_name(shape), threads).c_str(), bench_read,

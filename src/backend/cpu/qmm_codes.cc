@@ -79,7 +79,8 @@ struct Block {
 
 void run_block(const Block& block) {
   const QuantWeight& w = *block.range.weight;
-  const int64_t m = block.range.x->m, row_bytes = w.k * w.format.bits / 8;
+  const int64_t m = block.range.x->m;
+  const int64_t row_bytes = block.source.output_bytes ? block.source.output_bytes(w) : w.k * w.format.bits / 8;
   const uint8_t* next = static_cast<const uint8_t*>(w.words) + (block.n0 + block.outputs()) * row_bytes;
   for (int64_t p = 0; p < block.panels; ++p) block.source.scales(w, block.n0 + p * kPanelOutputs, block.scales(p));
   std::memset(block.sums(), 0, size_t(m * block.outputs()) * sizeof(float));
@@ -87,7 +88,7 @@ void run_block(const Block& block) {
     const int64_t inputs = std::min(block.sizes.chunk, w.k - first);
     // While this chunk is at work the next block's outputs come in, as many bytes, shared by time: repacking takes
     // about as long as two rows of x.
-    const int64_t bytes = block.outputs() * inputs * w.format.bits / 8;
+    const int64_t bytes = block.outputs() * row_bytes * inputs / w.k;
     const uint8_t* const middle = next + bytes * 2 / (2 + m);
     block.repack(first, inputs, {next, middle});
     block.multiply(first, inputs, {middle, next + bytes});

@@ -42,13 +42,16 @@ class Asker {
   int64_t step_;
 };
 
-/// How 16 outputs of a format become a panel. Rows past the weight's last are filled with the last.
+/// How 16 outputs of a format become a panel; w.words is the weight in the source's layout. Rows past the weight's last
+/// are filled with the last.
 struct PanelSource {
   int64_t step_inputs;  // `codes` writes whole steps: a panel's end is padded to one
   /// Inputs [first, first + inputs) of outputs n0 .. n0 + 15; first is a multiple of the step.
   void (*codes)(const QuantWeight& w, int64_t n0, int64_t first, int64_t inputs, const Ahead& ahead, uint8_t* panel);
   /// scales [groups][scale, bias][16] of all groups.
   void (*scales)(const QuantWeight& w, int64_t n0, float* scales);
+  /// Bytes of an output on the straight line of weights, for Ahead; null: of its words.
+  int64_t (*output_bytes)(const QuantWeight& w) = nullptr;
 };
 
 /// The sources of an instruction set, one for each width that affine weights have; mxfp4 and nvfp4 share one.

@@ -37,10 +37,13 @@ void store_avx2(const Tensor& y, int64_t row, int64_t column, int64_t count, con
   std::memcpy(y.as<uint16_t>() + at, halves, size_t(count) * 2);
 }
 
-constexpr CodesIsa isa_with(TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
-  return {.sources = &kPanelSourcesAvx2, .tile = tile, .store = store_avx2, .code_bytes = 2, .max_panels = 1};
+constexpr CodesIsa isa_with(const PanelSources& sources, TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
+  return {.sources = &sources, .tile = tile, .store = store_avx2, .code_bytes = 2, .max_panels = 1};
 }
-constexpr CodesIsa kAvx2 = isa_with(tile_avx2), kAvxVnni = isa_with(tile_avxvnni);
+constexpr CodesIsa kAvx2 = isa_with(kPanelSourcesAvx2, tile_avx2);
+constexpr CodesIsa kAvxVnni = isa_with(kPanelSourcesAvx2, tile_avxvnni);
+constexpr CodesIsa kPackedAvx2 = isa_with(kPanel16SourcesAvx2, tile_avx2);
+constexpr CodesIsa kPackedAvxVnni = isa_with(kPanel16SourcesAvx2, tile_avxvnni);
 
 template <const CodesIsa& isa>
 void run(const CpuQmmRange& range) {
@@ -50,24 +53,20 @@ template <const CodesIsa& isa>
 size_t scratch(const QmmSpec& spec, int64_t m, int64_t) {
   return codes_scratch_bytes(isa, spec, m);
 }
+template <int (*stride)(const QuantFormat&)>
 ActivationKey key(const QuantFormat& format) {
-  return {.form = ActivationForm::A16Words, .stride = pair_stride(format), .group = format.group};
+  return {.form = ActivationForm::A16Words, .stride = stride(format), .group = format.group};
+}
+template <const CodesIsa& isa, int (*stride)(const QuantFormat&)>
+constexpr CpuQmmEntry entry() {
+  return {{}, key<stride>, prepare_words_avx2, scratch<isa>, run<isa>, kPanelOutputs};
 }
 
 }  // namespace
 
-const CpuQmmEntry kCodesAvx2Entry = {{},
-                                     /*key=*/key,
-                                     /*prepare=*/prepare_words_avx2,
-                                     /*scratch_bytes=*/scratch<kAvx2>,
-                                     /*run=*/run<kAvx2>,
-                                     /*n_step=*/kPanelOutputs};
-
-const CpuQmmEntry kCodesAvxVnniEntry = {{},
-                                        /*key=*/key,
-                                        /*prepare=*/prepare_words_avx2,
-                                        /*scratch_bytes=*/scratch<kAvxVnni>,
-                                        /*run=*/run<kAvxVnni>,
-                                        /*n_step=*/kPanelOutputs};
+const CpuQmmEntry kCodesAvx2Entry = entry<kAvx2, pair_stride>();
+const CpuQmmEntry kCodesAvxVnniEntry = entry<kAvxVnni, pair_stride>();
+const CpuQmmEntry kPanel16Avx2Entry = entry<kPackedAvx2, packed_pair_stride>();
+const CpuQmmEntry kPanel16AvxVnniEntry = entry<kPackedAvxVnni, packed_pair_stride>();
 
 }  // namespace loft

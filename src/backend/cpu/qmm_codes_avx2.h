@@ -3,6 +3,7 @@
 // instructions for 4-bit codes and twice as many for 8-bit ones, whose sums of pairs saturate.
 #pragma once
 #include "backend/cpu/qmm_codes.h"
+#include "backend/cpu/qmm_panel16.h"
 
 namespace loft {
 
@@ -10,6 +11,11 @@ namespace loft {
 extern const PanelSources kPanelSourcesAvx2;
 /// The inputs of a pair stand this far apart, as the dwords of a checkpoint give them.
 int pair_stride(const QuantFormat& format);
+/// The same from layout Panel16, pairs of inputs packed_pair_stride apart (qmm_panel16_avx2.cc).
+extern const PanelSources kPanel16SourcesAvx2;
+inline int packed_pair_stride(const QuantFormat& format) {
+  return 2 * quad_stride(format.bits);
+}
 
 /// For 1 to 8 rows and one panel, form A16Words: by vpmaddwd and vpaddd, or by vpdpwssd.
 TileFunction tile_avx2(int64_t rows, int64_t panels, ActivationForm form);

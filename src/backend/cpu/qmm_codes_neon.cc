@@ -2,6 +2,7 @@
 #include "backend/cpu/qmm_codes_neon.h"
 
 #include "backend/cpu/activations.h"
+#include "backend/cpu/qmm_panel16.h"
 
 namespace loft {
 namespace {
@@ -10,10 +11,13 @@ void store_neon(const Tensor& y, int64_t row, int64_t column, int64_t count, con
   for (int64_t i = 0; i < count; ++i) store_y(y, row, column + i, sums[i]);
 }
 
-constexpr CodesIsa isa_with(TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
-  return {.sources = &kPanelSourcesNeon, .tile = tile, .store = store_neon, .code_bytes = 1, .max_panels = 1};
+constexpr CodesIsa isa_with(const PanelSources& sources, TileFunction (*tile)(int64_t, int64_t, ActivationForm)) {
+  return {.sources = &sources, .tile = tile, .store = store_neon, .code_bytes = 1, .max_panels = 1};
 }
-constexpr CodesIsa kDotprod = isa_with(tile_neondotprod), kI8mm = isa_with(tile_neoni8mm);
+constexpr CodesIsa kDotprod = isa_with(kPanelSourcesNeon, tile_neondotprod);
+constexpr CodesIsa kI8mm = isa_with(kPanelSourcesNeon, tile_neoni8mm);
+constexpr CodesIsa kPackedDotprod = isa_with(kPanel16SourcesNeon, tile_neondotprod);
+constexpr CodesIsa kPackedI8mm = isa_with(kPanel16SourcesNeon, tile_neoni8mm);
 
 template <const CodesIsa& isa>
 void run(const CpuQmmRange& range) {
@@ -23,13 +27,14 @@ template <const CodesIsa& isa>
 size_t scratch(const QmmSpec& spec, int64_t m, int64_t) {
   return codes_scratch_bytes(isa, spec, m);
 }
-template <ActivationForm kForm>
+template <const CodesIsa& isa, ActivationForm kForm>
 ActivationKey key(const QuantFormat& format) {
-  return {.form = kForm, .stride = 1, .group = format.group};
+  const bool is_packed = isa.sources == &kPanel16SourcesNeon;
+  return {.form = kForm, .stride = is_packed ? quad_stride(format.bits) : 1, .group = format.group};
 }
 template <const CodesIsa& isa, ActivationForm kForm>
 constexpr CpuQmmEntry entry() {
-  return {{}, key<kForm>, prepare_codes_scalar, scratch<isa>, run<isa>, kPanelOutputs};
+  return {{}, key<isa, kForm>, prepare_codes_scalar, scratch<isa>, run<isa>, kPanelOutputs};
 }
 
 }  // namespace
@@ -37,5 +42,8 @@ constexpr CpuQmmEntry entry() {
 const CpuQmmEntry kCodesA16NeonDotprodEntry = entry<kDotprod, ActivationForm::A16>();
 const CpuQmmEntry kCodesA16NeonI8mmEntry = entry<kI8mm, ActivationForm::A16>();
 const CpuQmmEntry kCodesA8NeonI8mmEntry = entry<kI8mm, ActivationForm::A8>();
+const CpuQmmEntry kPanel16A16NeonDotprodEntry = entry<kPackedDotprod, ActivationForm::A16>();
+const CpuQmmEntry kPanel16A16NeonI8mmEntry = entry<kPackedI8mm, ActivationForm::A16>();
+const CpuQmmEntry kPanel16A8NeonI8mmEntry = entry<kPackedI8mm, ActivationForm::A8>();
 
 }  // namespace loft

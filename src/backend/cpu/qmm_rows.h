@@ -36,7 +36,7 @@ struct PreparedActivations {
 
 /// One piece of work for one thread: columns [begin, end) of y.
 struct CpuQmmRange {
-  const QuantWeight* weight = nullptr;  // [n, k]
+  const QuantWeight* weight = nullptr;  // [n, k]; words: in the row's layout
   const PreparedActivations* x = nullptr;
   const Tensor* y = nullptr;  // [m, n], rows may be strided
   int64_t begin = 0, end = 0;
@@ -74,6 +74,14 @@ inline size_t align64(size_t bytes) {
 extern const CpuQmmEntry kScalarEntry;
 extern const CpuQmmEntry kCodesA16Avx512Entry;
 extern const CpuQmmEntry kCodesA8Avx512Entry;
+extern const CpuQmmEntry kPanel16A16Avx512Entry;
+extern const CpuQmmEntry kPanel16A8Avx512Entry;
+extern const CpuQmmEntry kPanel16DirectAvx512Entry;
+extern const CpuQmmEntry kPanel16Avx2Entry;
+extern const CpuQmmEntry kPanel16AvxVnniEntry;
+extern const CpuQmmEntry kPanel16A16NeonDotprodEntry;
+extern const CpuQmmEntry kPanel16A16NeonI8mmEntry;
+extern const CpuQmmEntry kPanel16A8NeonI8mmEntry;
 extern const CpuQmmEntry kVectorAvx512Entry;
 extern const CpuQmmEntry kF32Avx512Entry;
 extern const CpuQmmEntry kF32Avx2Entry;

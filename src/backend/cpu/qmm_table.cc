@@ -53,6 +53,15 @@ const char* reject_codes_avx512(const QmmSpec& spec, const DeviceInfo& device, c
   return (device.isa & kNeeds) == kNeeds ? nullptr : "needs avx512 with vnni and vbmi";
 }
 
+/// The layout is an option's choice, and rows that dequantize read the checkpoint.
+template <const char* (*reject)(const QmmSpec&, const DeviceInfo&, const QmmPolicy&)>
+const char* reject_panel16_by(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
+  if (const char* why = reject(spec, device, policy)) return why;
+  if (policy.repack == QmmRepack::Off) return "cpu-repack is off";
+  if (policy.fused == QmmFused::Off) return "qmm-fused is off";
+  return policy.fused_max_m || policy.dequant_m_threshold ? "dequantize + GEMM needs the checkpoint" : nullptr;
+}
+
 template <uint32_t needs>
 const char* reject_codes_words(const QmmSpec& spec, const DeviceInfo& device, const QmmPolicy& policy) {
   if (const char* why = reject_codes(spec, device, policy)) return why;
@@ -147,6 +156,15 @@ MRange range_fused(const QmmSpec& spec, const DeviceInfo& device, const QmmPolic
   return {reject_vector_avx512(spec, device, policy) ? 1 : 2, INT_MAX};
 }
 
+/// Packed: the direct kernel's slices of eight rows unpack the weight again and again, the tile once for all.
+constexpr int64_t kDirectRows = 8;
+MRange range_direct(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {1, kDirectRows};
+}
+MRange range_panel16_tile(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
+  return {kDirectRows + 1, INT_MAX};
+}
+
 // 8-bit activations are for prompts: fewer rows are bound by memory, which reads no less, and a few sequences that
 // decode together stay exact.
 MRange range_a8(const QmmSpec&, const DeviceInfo&, const QmmPolicy&) {
@@ -188,6 +206,22 @@ size_t workspace_of(const QmmSpec& spec, int64_t m, const DeviceInfo& device) {
 #endif
 
 const QmmKernel kRows[] = {
+    {"qmm_codes_a8_panel16_avx512", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, range_a8,
+     reject_panel16_by<reject_a8_avx512>, LOFT_X86(kPanel16A8Avx512Entry)},
+    {"qmm_codes_a16_panel16_avx512", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, range_panel16_tile,
+     reject_panel16_by<reject_codes_avx512>, LOFT_X86(kPanel16A16Avx512Entry)},
+    {"qmv_codes_a16_panel16_avx512", QmmRoute::Gemv, Layout::Panel16, /*canonical=*/true, range_direct,
+     reject_panel16_by<reject_codes_avx512>, LOFT_X86(kPanel16DirectAvx512Entry)},
+    {"qmm_codes_a16_panel16_avxvnni", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, any_m,
+     reject_panel16_by<reject_codes_words<kIsaAvx2 | kIsaAvxVnni>>, LOFT_X86(kPanel16AvxVnniEntry)},
+    {"qmm_codes_a16_panel16_avx2", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, any_m,
+     reject_panel16_by<reject_codes_words<kIsaAvx2>>, LOFT_X86(kPanel16Avx2Entry)},
+    {"qmm_codes_a8_panel16_neoni8mm", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, range_a8,
+     reject_panel16_by<reject_a8_neon>, LOFT_ARM(kPanel16A8NeonI8mmEntry)},
+    {"qmm_codes_a16_panel16_neoni8mm", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, any_m,
+     reject_panel16_by<reject_codes_neon<kIsaNeonI8mm>>, LOFT_ARM(kPanel16A16NeonI8mmEntry)},
+    {"qmm_codes_a16_panel16_neondotprod", QmmRoute::WmmaDense, Layout::Panel16, /*canonical=*/true, any_m,
+     reject_panel16_by<reject_codes_neon<kIsaNeonDotprod>>, LOFT_ARM(kPanel16A16NeonDotprodEntry)},
     {"qmm_any_panels_sgemm", QmmRoute::DequantGemmAboveWmmaCeiling, Layout::Checkpoint, /*canonical=*/false,
      range_above_ceiling, reject_above_ceiling_bypass, workspace_of<kPanelsEntry>, &kPanelsEntry},
     {"qmm_any_cached_sgemm", QmmRoute::DequantGemm, Layout::Checkpoint, /*canonical=*/false, range_above_ceiling,
