@@ -88,9 +88,9 @@ void OpTimer::copy(void* to, const void* from, size_t bytes) {
   timed(
       "copy", [&] { inner_->copy(to, from, bytes); }, [&] { return OpWork{.bytes = 2.0 * double(bytes)}; });
 }
-void OpTimer::embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) {
+void OpTimer::embed(const Tensor& ids, const QuantWeight& table, const void* packed, float scale, const Tensor& y) {
   timed(
-      "embed", [&] { inner_->embed(ids, table, scale, y); },
+      "embed", [&] { inner_->embed(ids, table, packed, scale, y); },
       [&] {
         const double row_bytes = double(weight_bytes(table)) / double(table.n);
         return OpWork{.bytes = double(ids.size()) * row_bytes + double(y.bytes())};
@@ -135,6 +135,11 @@ void OpTimer::gather_rows(const Tensor& x, const Tensor& rows, const Tensor& y) 
 void OpTimer::cast(const Tensor& x, const Tensor& y) {
   timed(
       "cast", [&] { inner_->cast(x, y); }, [&] { return touched(x, y); });
+}
+void OpTimer::pack(const QuantWeight& weight, Layout layout, void* out) {
+  timed(
+      "pack", [&] { inner_->pack(weight, layout, out); },
+      [&] { return OpWork{.bytes = 2.0 * double(weight_bytes(weight))}; });
 }
 void OpTimer::dequantize(const QuantWeight& weight, DType dtype, void* out) {
   timed(

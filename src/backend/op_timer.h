@@ -39,13 +39,14 @@ class OpTimer final : public Backend {
   void copy(void* to, const void* from, size_t bytes) override;
   void synchronize() override { inner_->synchronize(); }
   Buffer place(const void* host_data, size_t bytes) override { return inner_->place(host_data, bytes); }
+  void drop_placed(const void* data) override { inner_->drop_placed(data); }
   MemoryStats memory() const override { return inner_->memory(); }
   BackendCounters counters() const override { return inner_->counters(); }
   void reset_peak() override { inner_->reset_peak(); }
   void free_cached() override { inner_->free_cached(); }
   MemoryPressure& pressure() override { return inner_->pressure(); }
 
-  void embed(const Tensor& ids, const QuantWeight& table, float scale, const Tensor& y) override;
+  void embed(const Tensor& ids, const QuantWeight& table, const void* packed, float scale, const Tensor& y) override;
   void rms_norm(const RmsNormArgs& args) override;
   void rope(const RopeArgs& args) override;
   void store_kv(const StoreKvArgs& args) override;
@@ -60,6 +61,10 @@ class OpTimer final : public Backend {
   std::span<const QmmKernel> qmm_table() const override { return inner_->qmm_table(); }
   void run_qmm(const QmmArgs& args) override;
   void dequantize(const QuantWeight& weight, DType dtype, void* out) override;
+  size_t packed_bytes(const QuantWeight& weight, Layout layout) const override {
+    return inner_->packed_bytes(weight, layout);
+  }
+  void pack(const QuantWeight& weight, Layout layout, void* out) override;
   PanelStats panel_stats() const override { return inner_->panel_stats(); }
 
  private:
