@@ -49,7 +49,7 @@ TEST_F(BenchGuardTest, EachTestIsAnAttemptOfItsOwn) {
   }
 }
 
-// Seen to fail: the first row of a guarded test taken, whatever the guard says.
+// Mutant: bench_guard_first_row.
 TEST_F(BenchGuardTest, ADisturbedAttemptIsMeasuredAgain) {
   const std::string file = path("r.json").string();
   const program::Outcome o =

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "engine/bench_formats.h"
 #include "engine/bench_row.h"
@@ -104,6 +106,31 @@ TEST_F(E2eBenchTest, AFurtherPassTellsItsTimeByCall) {
   const double covered = row_number(row["kernels"], "covered"), all = row_number(row["kernels"], "ms");
   EXPECT_NEAR(ms, covered < 0.95 ? all : covered * all, 1e-3 + 1e-3 * all);
   EXPECT_TRUE(rows({"-p", "8", "-n", "0", "-r", "1"})[0]["kernels"].is_null());
+}
+
+TEST_F(E2eBenchTest, PhasesAreMarkedForTracers) {
+  const Outcome quiet = bench({"-p", "4", "-n", "2", "-r", "1", "-o", "jsonl"});
+  EXPECT_EQ(quiet.err, "");
+  for (const char* variable : {"LOFT_BENCH_PHASE_MARKS=1", "MLXCEL_BENCH_PHASE_MARKS=1"}) {
+    const Outcome o = program::run(LOFT_BINARY, {"bench", model_, "--ceiling", "off", "-pg", "4,2", "-r", "2"},
+                                   {.environment = {variable}});
+    EXPECT_EQ(o.status, 0) << o.err;
+    std::vector<std::string> phases;
+    int64_t before = 0;
+    std::istringstream lines(o.err);
+    for (std::string line; std::getline(lines, line);) {
+      std::smatch m;
+      ASSERT_TRUE(std::regex_match(line, m, std::regex(R"(\[phase\] (\w+) monotonic_ns=(\d+) boottime_ns=\d+)")))
+          << line;
+      phases.push_back(m[1]);
+      EXPECT_LE(before, std::stoll(m[2]));
+      before = std::stoll(m[2]);
+    }
+    const std::vector<std::string> pass = {"measured_start", "decode_start", "measured_end"};
+    std::vector<std::string> wanted = {"warmup_start"};
+    for (int i = 0; i < 2; ++i) wanted.insert(wanted.end(), pass.begin(), pass.end());
+    EXPECT_EQ(phases, wanted) << variable;
+  }
 }
 
 TEST_F(E2eBenchTest, ASweepWritesItsFilesAfterEachModel) {

@@ -69,7 +69,7 @@ TEST_F(Guard, WhenEveryAttemptIsContendedTheStatusIs75) {
   EXPECT_EQ(record()["exit_status"], 75);
 }
 
-// Seen to fail: is_alive is always true (lingering rule removed).
+// Mutant: guard_lingering.
 TEST_F(Guard, AnEntryWhoseProcessIsGoneIsIgnored) {
   fs::create_directories(path("kfd/99999999"));  // beyond any pid_max
   EXPECT_EQ(guarded("sleep 0.1").status, 0);

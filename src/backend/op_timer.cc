@@ -47,7 +47,7 @@ std::vector<OpTime> OpTimer::stop() {
   return out;
 }
 
-void OpTimer::add_time(Key key, double ns, double bytes, double flops) {
+void OpTimer::add_time(const Key& key, double ns, double bytes, double flops) {
   OpTime& t = times_[key];
   t.name = key.first;
   t.route = key.second;

@@ -75,7 +75,7 @@ class OpTimer final : public Backend {
   void timed(const char* name, const Call& call, const Work& work);
   template <class Call>
   double ns_of(const Call& call);
-  void add_time(Key key, double ns, double bytes, double flops);
+  void add_time(const Key& key, double ns, double bytes, double flops);
 
   std::unique_ptr<Backend> inner_;
   bool is_on_ = false;

@@ -65,7 +65,7 @@ TEST(BenchArms, NamesAndTheNullArm) {
   EXPECT_THAT(error_of([] { parse_arms({"a=", "a="}, false); }), HasSubstr("given twice"));
 }
 
-// Seen to fail: the order 0, 1, 2 in every round.
+// Seen to fail: the order 0, 1, 2 in every round. Mutant: bench_fixed_order.
 TEST(BenchArms, OrdersAreBalancedOverACycle) {
   for (const size_t n : {2u, 3u}) {
     const size_t cycle = n == 2 ? 2 : 6;
@@ -103,7 +103,7 @@ TEST(BenchArms, AGainOfThreePercentIsFound) {
   EXPECT_EQ(f.verdict, ArmVerdict::Faster);
   EXPECT_NEAR(f.ratio.median, 1.03, 1e-9);
   EXPECT_NEAR(f.ratio.coverage, 0.9614, 1e-4);
-  // The null arm was measured by itself. Seen to fail: its values taken from the base (null interval 1..1).
+  // The null arm was measured by itself. Mutant: bench_null_copied (null interval 1..1).
   EXPECT_NE(f.null.lo, 1.0);
   EXPECT_EQ(e.order.size(), 36u);
   EXPECT_EQ(arms_exit_status(e.report, 0.0), 0);
@@ -115,7 +115,7 @@ TEST(BenchArms, IntervalsAreTheThirdAndTenthOfTwelve) {
   std::vector<double> ratios;
   for (int i = 1; i <= 12; ++i) ratios.push_back(i);
   const RatioFigures f = ratio_figures(ratios);
-  EXPECT_EQ(f.lo, 3);  // Seen to fail: ranks off by one.
+  EXPECT_EQ(f.lo, 3);  // Mutant: bench_interval_rank.
   EXPECT_EQ(f.hi, 10);
   EXPECT_EQ(f.median, 6.5);
 }

@@ -53,7 +53,7 @@ TEST(BenchCompare, FiguresOfAPair) {
   EXPECT_TRUE(p.differs);
   EXPECT_FALSE(p.same_kernels);
   EXPECT_EQ(p.peak_change_bytes, 2000000);
-  // Seen to fail: dates as numbers, YYYYMMDD subtracted (71).
+  // Mutant: bench_dates_as_numbers (71).
   EXPECT_EQ(c.days_apart, 1);
   EXPECT_THAT(bench_comparison_text(c), HasSubstr("differs (unpaired)"));
   EXPECT_EQ(bench_comparison_json(c)["pairs"][0]["shift"], -10);
@@ -95,7 +95,7 @@ TEST(BenchCompare, RowsThatSayNothingAboutEachOtherAreDroppedWithTheReason) {
   EXPECT_EQ(compared(base, commit, true).pairs.size(), 1u);
 }
 
-// Seen to fail: a key without model_id pairs the rows of two models.
+// Mutant: bench_join_without_model pairs the rows of two models.
 TEST(BenchCompare, OtherWorkIsNotJoined) {
   for (const char* key : {"model_id", "quant", "test", "arm"}) {
     OrderedJson other = row_of(kOld);

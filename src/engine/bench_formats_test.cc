@@ -75,7 +75,7 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
   return lines;
 }
 
-// Seen to fail: csv_field giving its text as it is (more fields than columns).
+// Mutant: bench_csv_unquoted (more fields than columns).
 TEST(BenchFormats, CsvComesBackFieldByField) {
   const std::vector<OrderedJson> rows = {measured_row(), skipped_row()};
   const auto lines = parse_csv(csv_text(rows));
@@ -113,6 +113,7 @@ TEST(BenchFormats, JsonAndLinesComeBackAsRows) {
   EXPECT_THAT(error_of([&] { read_bench_rows(temp / "other.json"); }), HasSubstr("found no row of loft.bench/1"));
 }
 
+// Mutant: bench_sql_unquoted.
 TEST(BenchFormats, SqlDoublesQuotes) {
   const std::string sql = sql_text(std::vector<OrderedJson>{measured_row()});
   EXPECT_THAT(sql, testing::StartsWith("CREATE TABLE IF NOT EXISTS loft_bench (\n"));

@@ -20,7 +20,7 @@ KernelPass some_pass() {
                     {.name = "attention", .calls = 2, .ns = 2e6, .bytes = 1e6, .flops = 0}}};
 }
 
-// mutant: bench_no_rest
+// Mutant: bench_no_rest.
 TEST(BenchKernels, FiguresAndTheRestThatNoCallCovers) {
   KernelPass pass = some_pass();
   const OrderedJson json = kernels_json(pass, {.gbps = 20, .source = "nominal"});
@@ -49,8 +49,8 @@ TEST(BenchKernels, FiguresAndTheRestThatNoCallCovers) {
   EXPECT_EQ(kernels_text(nullptr), "");
 }
 
-// The further pass is none of the measured ones, and its products are those of one pass. mutant:
-// bench_kernel_pass_measured
+// The further pass is none of the measured ones, and its products are those of one pass. Mutant:
+// bench_kernel_pass_measured.
 TEST(BenchKernels, AFurtherPassHoldsEveryProductOfOne) {
   TempFolder temp;
   synth_checkpoint(tiny_request(tiny_llama()), temp / "m");

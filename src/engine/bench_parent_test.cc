@@ -58,7 +58,7 @@ TEST(BenchParent, RowsComeAsTheyAreWritten) {
   EXPECT_THAT(o.skips, ElementsAre(0));
 }
 
-// Seen to fail: no second process after a crash (one row).
+// Mutant: bench_no_second_process (one row).
 TEST(BenchParent, ACrashCostsTheRunningRowOnly) {
   const Outcome o = run_script("[ $1 = 0 ] && cat 0 && kill -SEGV $$; cat 2");
   EXPECT_EQ(o.status, 5);
@@ -73,7 +73,7 @@ TEST(BenchParent, KilledMeansOutOfMemory) {
   EXPECT_THAT(o.words, ElementsAre("pp1 SKIP:oom", "pp2 ok", "pp3 ok"));
 }
 
-// Seen to fail: a limit that begins anew with each wait (the test then waits for the 30 s of the script).
+// Mutant: bench_limit_longer.
 TEST(BenchParent, AHangIsATimeoutAndTheRestIsMeasured) {
   const auto begin = std::chrono::steady_clock::now();
   const Outcome o = run_script("[ $1 = 0 ] && cat 0 && exec sleep 30; cat 2", 0.5);

@@ -50,7 +50,7 @@ std::vector<OrderedJson> model_rows() {
           model_row("base", 0, 104)};
 }
 
-// Seen to fail: series sorted the other way round.
+// Mutant: bench_series_order.
 TEST(BenchPlot, SeriesAreSortedAndEqualPlacesBecomeOnePoint) {
   const Plot plot = plot_rows(model_rows(), "depth", "ts", "");
   ASSERT_EQ(plot.series.size(), 2u);
@@ -103,7 +103,7 @@ std::string fault_of_xml(const std::string& text) {
   return open.empty() ? "" : "left open: " + open.back();
 }
 
-// Seen to fail: names not escaped ("left open: b").
+// Mutant: bench_svg_unescaped ("left open: b").
 TEST(BenchPlot, SvgIsWellFormedAndTheSameTwice) {
   std::vector<OrderedJson> rows = model_rows();
   rows.push_back(model_row("<evil> & \"odd\"", 0, 50));

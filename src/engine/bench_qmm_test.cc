@@ -31,8 +31,8 @@ std::vector<OrderedJson> run(const Options& o, const std::string& which) {
   return rows;
 }
 
-// Every row of the table that can run here is measured, and each result is right. Seen to fail: a kernel for one row of
-// x run at five, when m_range was not asked (FAIL:wrong).
+// Every row of the table that can run here is measured, and each result is right. Mutant: bench_rows_out_of_range (a
+// kernel for one row of x run at five: FAIL:wrong).
 TEST(BenchQmm, EveryRowIsMeasuredAndChecked) {
   for (const char* dtype : {"f32", "bf16"}) {
     Options o = small_options();

@@ -43,9 +43,9 @@ TEST_F(BenchRunTest, CountersAreThoseOfTheForwardsThatTheTestNames) {
   BenchModel model = open({.n_batch = 16, .n_parallel = 1, .max_tokens = 80});
   const BenchTest test{.n_prompt = 40, .n_gen = 12, .n_depth = 20, .joint = true};
   const BenchResult r = run_bench_test(model, test, some_ids(60), {.repeats = 2, .warmup_tokens = 5});
-  ASSERT_EQ(r.passes.size(), 2u);  // Seen to fail: the discarded pass pushed with the others (3).
+  ASSERT_EQ(r.passes.size(), 2u);  // Mutant: bench_warmup_counted (3).
   for (const BenchPass& p : r.passes) {
-    // 40 rows in chunks of 16, logits of the last row only; one forward a token. Seen to fail: n - 1 decode steps.
+    // 40 rows in chunks of 16, logits of the last row only; one forward a token. Mutant: bench_one_forward_less.
     EXPECT_EQ(p.n_forwards, 3 + 12);
     EXPECT_EQ(n_products(p.qmm), 3 * kBody + kHead + 12 * (kBody + kHead));
     EXPECT_GT(p.pp_ns, 0);
@@ -66,7 +66,7 @@ TEST_F(BenchRunTest, EveryPassDoesTheSameWork) {
     const std::vector<int32_t> ids = some_ids(9);
     const BenchResult one = run_bench_test(model, test, ids, {.repeats = 1, .has_warmup = false});
     const BenchResult many = run_bench_test(model, test, ids, {.repeats = 3});
-    // Seen to fail: what the cache kept at depth continued with the prompt's first id, not with the id it had given.
+    // Mutant: bench_depth_forgotten.
     EXPECT_EQ(one.last_ids, many.last_ids);
     EXPECT_EQ(one.passes[0].qmm.kernels, many.passes[2].qmm.kernels);
     EXPECT_EQ(one.passes[0].n_forwards, many.passes[2].n_forwards);
@@ -97,7 +97,7 @@ TEST_F(BenchRunTest, MemoryBelongsToItsPhase) {
   EXPECT_GE(r.warmup.active_bytes, model.load.active_bytes + kBytes);
   EXPECT_LT(r.warmup.active_bytes, model.load.active_bytes + 2 * kBytes);
   EXPECT_GE(r.warmup.peak_bytes, model.load.active_bytes + 4 * kBytes);
-  // Seen to fail: without the reset of the peak between the phases.
+  // Mutant: bench_peak_not_reset.
   EXPECT_LT(r.measured.peak_bytes, model.load.active_bytes + 2 * kBytes);
   EXPECT_EQ(r.measured.active_bytes, r.warmup.active_bytes);
 }
@@ -115,7 +115,7 @@ TEST_F(BenchRunTest, DenseWeightsThatTheCacheKeepsAreActiveAfterTheWarmUp) {
 }
 
 TEST_F(BenchRunTest, WhatDoesNotFitIsSkippedBeforeAnythingIsLoaded) {
-  // A tokenizer that cannot be read shows that loading was never tried. Seen to fail: the question asked after loading.
+  // A tokenizer that cannot be read shows that loading was never tried. Mutant: bench_loads_before_asking.
   write_text_file(temp_ / "m" / "tokenizer.json", "no json");
   options_.mem_fraction = 1e-9;
   const std::vector<OrderedJson> rows = group_rows({.folder = temp_ / "m",

@@ -13,7 +13,7 @@ TEST(BenchStats, OrderIntervalsAreThoseOfTheBinomialDistribution) {
     size_t n, lo, hi;
     double coverage;
   };
-  // 1 - 2 P(Bin(n, 1/2) < lo), worked out by hand. Seen to fail: the loop ending one k later (n = 12 gave 4..9).
+  // 1 - 2 P(Bin(n, 1/2) < lo), worked out by hand. Mutant: bench_interval_wide (n = 12 gives 4..9).
   for (const Known& k : {Known{1, 1, 1, 0.0}, Known{2, 1, 2, 0.5}, Known{5, 1, 5, 0.9375}, Known{6, 1, 6, 0.96875},
                          Known{8, 1, 8, 0.9921875}, Known{9, 2, 8, 0.9609375}, Known{12, 3, 10, 0.96142578125},
                          Known{20, 6, 15, 0.95861053466796875}}) {
@@ -48,7 +48,7 @@ TEST(BenchStats, ShiftIsHodgesLehmannWithTheExactMannWhitneyInterval) {
   const Shift s = shift_between(a, b);
   EXPECT_EQ(s.shift, 10);
   // For 5 and 5 the published critical value of U at 5 % is 2: the third smallest and largest of 25 differences bound
-  // the shift with 1 - 2 * 4 / 252. Seen to fail: k one larger (it covers 94.4 %).
+  // the shift with 1 - 2 * 4 / 252. Mutant: bench_shift_rank.
   EXPECT_NEAR(s.coverage, 1 - 2 * 4.0 / 252, 1e-12);
   EXPECT_EQ(s.lo, 7);
   EXPECT_EQ(s.hi, 13);

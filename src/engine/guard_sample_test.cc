@@ -34,7 +34,7 @@ TEST(GuardSample, OwnProcessesHoldTheGpuWithoutBeingForeign) {
   EXPECT_THAT(users({-1}).foreign, ElementsAre("hidden"));
 }
 
-// Seen to fail: is_alive is always true.
+// Mutant: guard_lingering.
 TEST(GuardSample, AnEntryWithoutALivingProcessIsLeftOut) {
   EXPECT_THAT(users({99, 21}).all, IsEmpty());
 }
