@@ -155,8 +155,8 @@ Json layers_of(const std::string& shape, int n_layers) {
 
 constexpr int64_t kAboveCeiling = 130;
 
-/// bench/published_counters runs the whole shapes. Seen to fail with the route of the first row of hip/qmm_table.cc
-/// made DequantGemm. Mutant: ceiling_route_published.
+/// bench/published_experiment --counters runs the whole shapes. Seen to fail with the route of the first row of
+/// hip/qmm_table.cc made DequantGemm. Mutant: ceiling_route_published.
 TEST(QmmCounters, LayersOfGemma3CountAsInThePublishedExperiment) {
   TempFolder temp;
   synth(layers_of("gemma-3-4b", 2), temp / "m");

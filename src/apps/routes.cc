@@ -48,12 +48,6 @@ DType dtype_of(const Options& o, DeviceKind kind) {
   return kind == DeviceKind::Cpu ? DType::F32 : DType::BF16;
 }
 
-QuantFormat format_of(const Options& o) {
-  const std::optional<QuantFormat> format = format_from_name(o.format);
-  if (!format) fail(Code::BadRequest, "--format: found '{}', wanted one as affine4g64, mxfp4, mxfp8, nvfp4", o.format);
-  return *format;
-}
-
 ModelConfig shape_config(const std::string& name) {
   std::vector<std::string> known;
   for (const SynthShape& shape : synth_shapes()) {
@@ -113,7 +107,8 @@ void print_table(const Options& o, const std::vector<PassProduct>& products) {
 void print_simulation(const Options& o) {
   const Device device = device_of(o);
   const DType dtype = dtype_of(o, device.info.kind);
-  const std::vector<PassProduct> products = pass_products(shape_config(*o.simulate), format_of(o), dtype);
+  const std::vector<PassProduct> products =
+      pass_products(shape_config(*o.simulate), parse_format("--format", o.format), dtype);
   const QmmPolicy policy = policy_of(o, device);
   const QmmStats stats = simulate({.products = products,
                                    .rows = int64_t(o.rows),
@@ -199,7 +194,8 @@ int run_routes(const ParsedArgs& args) {
     print_simulation(o);
   } else {
     const std::string shape = args.positionals.empty() ? "llama-3.1-8b" : args.positionals[0];
-    print_table(o, pass_products(shape_config(shape), format_of(o), dtype_of(o, device_of(o).info.kind)));
+    print_table(
+        o, pass_products(shape_config(shape), parse_format("--format", o.format), dtype_of(o, device_of(o).info.kind)));
   }
   return 0;
 }

@@ -321,13 +321,12 @@ std::vector<QmmBenchCase> plan_qmm_bench(const Options& o, const std::string& wh
   const auto ms = parse_numbers("--m-rows", o.m_rows.empty() ? default_m : o.m_rows, 1, 1 << 20);
   std::vector<QmmBenchCase> cases;
   for (const std::string& name : split_text(o.format, ',')) {
-    std::optional<QuantFormat> format = format_from_name(name);
-    if (!format) fail(Code::BadRequest, "--format: found '{}', wanted one as affine4g64, mxfp4, mxfp8, nvfp4", name);
-    if (format->kind == QuantKind::Dense) format->bits = 16;
+    QuantFormat format = parse_format("--format", name);
+    if (format.kind == QuantKind::Dense) format.bits = 16;
     for (const auto& [n, k] : shapes) {
-      if (format->group > 0 && k % format->group != 0)
+      if (format.group > 0 && k % format.group != 0)
         fail(Code::BadRequest, "--shape {}x{}: {} inputs are no multiple of the group of {}", n, k, k, name);
-      for (const int64_t m : ms) add_cases(*backend, spec_of(*format, n, k, activation_dtype(o)), m, which, cases);
+      for (const int64_t m : ms) add_cases(*backend, spec_of(format, n, k, activation_dtype(o)), m, which, cases);
     }
   }
   if (cases.empty()) fail(Code::BadRequest, "no row can run what is asked for; loft routes says why");

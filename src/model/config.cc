@@ -193,7 +193,7 @@ QuantFormat read_quant_format(const Json& object, std::string_view where) {
   const std::string mode = take_or<std::string>(object, "mode", "affine", where);
   const std::optional<QuantKind> kind = quant_kind_from_mode(mode);
   if (!kind || *kind == QuantKind::Dense) {
-    fail(Code::Unsupported, "{}.mode: found \"{}\", wanted affine, mxfp4, mxfp8 or nvfp4", where, mode);
+    fail(Code::Unsupported, "{}.mode: found \"{}\", wanted one of {}", where, mode, quant_mode_names());
   }
   const FormatRow& row = format_row(*kind);
   const int64_t bits = take_or<int64_t>(object, "bits", row.default_bits, where);

@@ -123,11 +123,8 @@ void check_quantize_request(const QuantizeRequest& request) {
     fail(Code::BadRequest, "dtype {}: wanted f32, f16 or bf16", dtype_name(*request.dtype));
   }
   if (request.format.kind == QuantKind::Dense || !is_valid(request.format)) {
-    fail(
-        Code::Unsupported,
-        "cannot quantize to mode {}, {} bits, group {}; wanted affine with 2, 3, 4, 5, 6 or 8 bits and group 32, 64 or "
-        "128, mxfp4, mxfp8 or nvfp4",
-        format_row(request.format.kind).name, request.format.bits, request.format.group);
+    fail(Code::Unsupported, "cannot quantize to mode {}, {} bits, group {}; wanted one of {}",
+         format_row(request.format.kind).name, request.format.bits, request.format.group, quant_mode_choices());
   }
   if (request.recipe.empty()) return;
   if (!find_recipe(request.recipe)) {

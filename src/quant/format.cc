@@ -33,11 +33,12 @@ void dequantize_dense(const QuantWeight& w, int64_t row, int64_t first, int64_t 
 }
 
 constexpr FormatRow kRows[] = {
-    {QuantKind::Dense, "dense", 32, 0, false, DType::F32, is_valid_dense},
-    {QuantKind::Affine, "affine", 4, 64, true, DType::F32, is_valid_affine},
-    {QuantKind::Mxfp4, "mxfp4", 4, 32, false, DType::U8, is_valid_mxfp4},
-    {QuantKind::Mxfp8, "mxfp8", 8, 32, false, DType::U8, is_valid_mxfp8},
-    {QuantKind::Nvfp4, "nvfp4", 4, 16, false, DType::U8, is_valid_nvfp4},
+    {QuantKind::Dense, "dense", 32, 0, false, DType::F32, is_valid_dense, " with 16 or 32 bits"},
+    {QuantKind::Affine, "affine", 4, 64, true, DType::F32, is_valid_affine,
+     " with 2, 3, 4, 5, 6 or 8 bits and group 32, 64 or 128"},
+    {QuantKind::Mxfp4, "mxfp4", 4, 32, false, DType::U8, is_valid_mxfp4, ""},
+    {QuantKind::Mxfp8, "mxfp8", 8, 32, false, DType::U8, is_valid_mxfp8, ""},
+    {QuantKind::Nvfp4, "nvfp4", 4, 16, false, DType::U8, is_valid_nvfp4, ""},
 };
 
 // Decoders in the order of kRows; format.h keeps its row free of functions that need the view of a weight.
@@ -61,6 +62,16 @@ std::optional<int> take_number(std::string_view& text) {
   if (error != std::errc() || value < 0) return std::nullopt;
   text.remove_prefix(size_t(end - text.data()));
   return value;
+}
+
+// What `text_of` says of each row but the dense one, with commas.
+template <class TextOf>
+std::string joined_modes(const TextOf& text_of) {
+  std::string out;
+  for (const FormatRow& row : kRows) {
+    if (row.kind != QuantKind::Dense) out += (out.empty() ? "" : ", ") + std::string(text_of(row));
+  }
+  return out;
 }
 
 }  // namespace
@@ -113,6 +124,23 @@ std::optional<QuantFormat> format_from_name(std::string_view name) {
     return is_valid(format) ? std::optional(format) : std::nullopt;
   }
   return std::nullopt;
+}
+
+QuantFormat parse_format(std::string_view flag, std::string_view name) {
+  const std::optional<QuantFormat> format = format_from_name(name);
+  if (format) return *format;
+  const std::string names = joined_modes([](const FormatRow& row) {
+    return format_name({.kind = row.kind, .bits = row.default_bits, .group = row.default_group});
+  });
+  fail(Code::BadRequest, "{}: found '{}', wanted one as {}", flag, name, names);
+}
+
+std::string quant_mode_names() {
+  return joined_modes([](const FormatRow& row) { return row.name; });
+}
+
+std::string quant_mode_choices() {
+  return joined_modes([](const FormatRow& row) { return fmt::format("{}{}", row.name, row.choices); });
 }
 
 size_t word_row_bytes(const QuantWeight& w) {

@@ -31,6 +31,7 @@ struct FormatRow {
   bool has_biases;
   DType scale_dtype;  // U8 for the fp modes; affine scales have the checkpoint's float type, here F32
   bool (*is_valid)(int bits, int group);
+  const char* choices;  // what is_valid takes, in words behind the name; "" where it takes the defaults alone
 };
 
 std::span<const FormatRow> format_rows();
@@ -39,6 +40,10 @@ std::optional<QuantKind> quant_kind_from_mode(std::string_view mode);
 bool is_valid(const QuantFormat& format);
 std::string format_name(const QuantFormat& format);                  ///< "affine4g64", "mxfp4", "dense"
 std::optional<QuantFormat> format_from_name(std::string_view name);  ///< the inverse; "affine4" means group 64
+/// The same. Error: BadRequest naming the flag, what was found and the names of all formats at their defaults.
+QuantFormat parse_format(std::string_view flag, std::string_view name);
+std::string quant_mode_names();    ///< "affine, mxfp4, mxfp8, nvfp4": all but dense
+std::string quant_mode_choices();  ///< the same, each with its choices of bits and group
 
 /// A weight [n, k] as it lies in the checkpoint: a view, any alignment (MLX does not pad its header).
 struct QuantWeight {

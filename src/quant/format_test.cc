@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
 
+#include "core/error.h"
+#include "core/options.h"
 #include "quant/affine.h"
 #include "quant/mxfp.h"
 #include "quant/reference.h"
@@ -56,6 +59,30 @@ TEST(Format, NamesGoBothWays) {
        {"", "affine7", "affine4g48", "affine4x", "affineg64", "affine4g", "mxfp4g16", "mxfp5", "q4_0"}) {
     EXPECT_EQ(format_from_name(bad), std::nullopt) << bad;
   }
+}
+
+TEST(Format, MessagesAndOptionsNameTheModesOfTheTable) {
+  EXPECT_EQ(quant_mode_names(), "affine, mxfp4, mxfp8, nvfp4");
+  EXPECT_EQ(quant_mode_choices(), "affine with 2, 3, 4, 5, 6 or 8 bits and group 32, 64 or 128, mxfp4, mxfp8, nvfp4");
+  EXPECT_EQ(parse_format("--format", "affine8"), (QuantFormat{.kind = QuantKind::Affine, .bits = 8, .group = 64}));
+  try {
+    parse_format("--format", "q4_0");
+    FAIL() << "wanted an error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::BadRequest);
+    EXPECT_STREQ(e.what(), "--format: found 'q4_0', wanted one as affine4g64, mxfp4, mxfp8, nvfp4");
+  }
+  // The words of --mode stand in a table that knows no formats.
+  const auto rows = option_rows();
+  const auto mode = std::find_if(rows.begin(), rows.end(), [](const OptionRow& row) { return row.flag == "--mode"; });
+  ASSERT_NE(mode, rows.end());
+  std::string words = "dense";
+  for (const FormatRow& row : format_rows()) {
+    Options options;
+    EXPECT_TRUE(mode->set(options, row.name)) << row.name;
+    if (row.kind != QuantKind::Dense) words += std::string("|") + row.name;
+  }
+  EXPECT_EQ(std::string("one of ").size() + words.size(), mode->wanted.size()) << mode->wanted;
 }
 
 TEST(Format, SevenBitsAreRefused) {
