@@ -34,6 +34,7 @@ class CpuBackend : public Backend {
         pool_(device_.n_threads),
         context_{.pool = pool_, .kernels = row_kernels(device_.isa), .per_thread = {}, .shared = FloatScratch(heap_)} {
     panels_.bytes = device_.panel_bytes;
+    panels_.kernels = &context_.kernels;
     for (int i = 0; i < pool_.size(); ++i) context_.per_thread.emplace_back(heap_);
   }
 
@@ -78,7 +79,9 @@ class CpuBackend : public Backend {
   void cast(const Tensor& x, const Tensor& y) override { cpu_cast(context_, x, y); }
 
   std::span<const QmmKernel> qmm_table() const override { return cpu_qmm_table(); }
-  void dequantize(const QuantWeight& w, DType dtype, void* out) override { cpu_dequantize(pool_, w, dtype, out); }
+  void dequantize(const QuantWeight& w, DType dtype, void* out) override {
+    cpu_dequantize(pool_, context_.kernels, w, dtype, out);
+  }
   PanelStats panel_stats() const override { return {panels_.high_water_bytes, panels_.gemm_fallbacks.load()}; }
   size_t packed_bytes(const QuantWeight& w, Layout layout) const override {
     return layout == Layout::Panel16 && has_panel16(w) ? panel16_bytes(w) : 0;

@@ -126,6 +126,7 @@ void run_parts_of(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args, cons
     common.x = &x;
     common.scratch = workspace + x_bytes + size_t(thread) * work.scratch_bytes;
     common.gemm_fallbacks = &panels.gemm_fallbacks;
+    common.kernels = panels.kernels;
     run_units(work, common, begin, end);
   });
 }
@@ -142,21 +143,14 @@ void cpu_run_qmm(ThreadPool& pool, CpuPanels& panels, const QmmArgs& args) {
   }
 }
 
-void cpu_dequantize(ThreadPool& pool, const QuantWeight& w, DType dtype, void* out) {
+void cpu_dequantize(ThreadPool& pool, const RowKernels& kernels, const QuantWeight& w, DType dtype, void* out) {
+  const auto round = kernels.scale_cast[float_index(DType::F32)][float_index(dtype)];
   pool.parallel_for(w.n, 16, [&](int64_t begin, int64_t end, int) {
     std::vector<float> row(size_t(w.k));
     for (int64_t n = begin; n < end; ++n) {
-      decode_rounded_row(w, n, dtype, row.data());
       uint8_t* const to = static_cast<uint8_t*>(out) + size_t(n * w.k) * dtype_bytes(dtype);
-      if (dtype == DType::F32) {
-        std::memcpy(to, row.data(), row.size() * 4);
-        continue;
-      }
-      for (int64_t i = 0; i < w.k; ++i) {
-        const float v = row[size_t(i)];
-        const uint16_t bits = dtype == DType::BF16 ? f32_to_bf16(v) : f32_to_f16(v);
-        std::memcpy(to + i * 2, &bits, 2);
-      }
+      dequantize_run(w, n, 0, w.k, row.data());
+      round(row.data(), 1.0f, to, w.k);
     }
   });
 }

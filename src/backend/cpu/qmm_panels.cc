@@ -22,7 +22,7 @@ constexpr int64_t kMaxPanelRows = 128;
 void widen_row(const CpuQmmRange& range, int64_t row, float* out) {
   const int64_t k = range.weight->k;
   const uint8_t* dense = static_cast<const uint8_t*>(range.dense) + size_t(row * k) * dtype_bytes(range.y->dtype);
-  for (int64_t i = 0; i < k; ++i) out[i] = load_f32(dense, range.y->dtype, i);
+  range.kernels->scale_cast[float_index(range.y->dtype)][float_index(DType::F32)](dense, 1.0f, out, k);
 }
 
 // Rows of a panel stand this far apart: the library packs columns, and at a power of two they would share few cache
@@ -38,7 +38,7 @@ void fill_panel(const CpuQmmRange& range, int64_t first, int64_t rows, float* pa
     if (range.dense) {
       widen_row(range, first + r, out);
     } else {
-      decode_rounded_row(*range.weight, first + r, range.y->dtype, out);
+      decode_rounded_row(*range.kernels, *range.weight, first + r, range.y->dtype, out);
     }
   }
 }
@@ -98,11 +98,16 @@ ActivationKey f32_key(const QuantFormat&) {
 
 }  // namespace
 
-void decode_rounded_row(const QuantWeight& w, int64_t row, DType dtype, float* out) {
+void decode_rounded_row(const RowKernels& kernels, const QuantWeight& w, int64_t row, DType dtype, float* out) {
   dequantize_run(w, row, 0, w.k, out);
   if (dtype == DType::F32) return;
-  for (int64_t i = 0; i < w.k; ++i) {
-    out[i] = dtype == DType::BF16 ? bf16_to_f32(f32_to_bf16(out[i])) : f16_to_f32(f32_to_f16(out[i]));
+  constexpr int f32 = float_index(DType::F32);
+  constexpr int64_t kRun = 256;
+  uint16_t rounded[kRun];
+  for (int64_t i = 0; i < w.k; i += kRun) {
+    const int64_t n = std::min(kRun, w.k - i);
+    kernels.scale_cast[f32][float_index(dtype)](out + i, 1.0f, rounded, n);
+    kernels.scale_cast[float_index(dtype)][f32](rounded, 1.0f, out + i, n);
   }
 }
 

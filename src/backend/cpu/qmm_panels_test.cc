@@ -57,12 +57,13 @@ Product run(const QuantWeight& w, std::span<const float> x, const Run& how) {
   std::fill(aligned + need, aligned + need + kGuardBytes, uint8_t{0x5a});
   ThreadPool pool(how.n_threads);
   std::vector<uint8_t> dense(how.from_dense ? size_t(w.n * w.k) * dtype_bytes(how.dtype) : 0);
-  if (how.from_dense) cpu_dequantize(pool, w, how.dtype, dense.data());
+  if (how.from_dense) cpu_dequantize(pool, row_kernels(detect_isa()), w, how.dtype, dense.data());
 
   Tensor y = make_tensor(y_bytes.data() + size_t(pitch) * dtype_bytes(how.dtype), how.dtype, {m, w.n});
   y.stride[0] = pitch;
   const QmmPart part{.kernel = &panels_row(), .weight = &w, .dense = how.from_dense ? dense.data() : nullptr, .y = y};
   CpuPanels panels{.bytes = how.panel_bytes};
+  panels.kernels = &row_kernels(detect_isa());
   cpu_run_qmm(pool, panels,
               {.x = make_tensor(x_bytes.data(), how.dtype, {m, w.k}),
                .parts = std::span(&part, 1),
@@ -87,7 +88,7 @@ TestWeight rounded_weight(const QuantWeight& w, DType dtype) {
   TestWeight dense =
       testing::make_test_weight({.format = {QuantKind::Dense, 32, 0}, .n = w.n, .k = w.k, .scale_dtype = DType::F32});
   for (int64_t n = 0; n < w.n; ++n) {
-    decode_rounded_row(w, n, dtype, reinterpret_cast<float*>(dense.words.data()) + n * w.k);
+    decode_rounded_row(kRowKernelsScalar, w, n, dtype, reinterpret_cast<float*>(dense.words.data()) + n * w.k);
   }
   return dense;
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backend/cpu/row_kernels.h"
 #include "backend/qmm_kernel.h"
 #include "core/tensor.h"
 #include "quant/format.h"
@@ -44,6 +45,7 @@ struct CpuQmmRange {
   const void* dense = nullptr;  // the whole weight decoded, [n, k] in the type of x; null: decode as you go
   int64_t panel_rows = 0;       // outputs of a panel; 0 for rows without panels
   std::atomic<uint64_t>* gemm_fallbacks = nullptr;
+  const RowKernels* kernels = nullptr;  // what rounds decoded weights
 };
 
 struct CpuQmmEntry : QmmEntry {
@@ -93,6 +95,6 @@ extern const CpuQmmEntry kCodesA8NeonI8mmEntry;
 extern const CpuQmmEntry kPanelsEntry;
 
 /// Row `row` of w as f32 [k], rounded to `dtype` on the way: what a dense copy of that type holds.
-void decode_rounded_row(const QuantWeight& w, int64_t row, DType dtype, float* out);
+void decode_rounded_row(const RowKernels& kernels, const QuantWeight& w, int64_t row, DType dtype, float* out);
 
 }  // namespace loft
