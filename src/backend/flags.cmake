@@ -33,6 +33,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set_source_files_properties(${row_file}neon.cc PROPERTIES COMPILE_OPTIONS "${row_flags}")
   set(tile_file ${PROJECT_SOURCE_DIR}/src/backend/cpu/qmm_tile_neon)
   set_source_files_properties(${tile_file}dotprod.cc PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+dotprod)
   set_source_files_properties(${tile_file}i8mm.cc PROPERTIES COMPILE_OPTIONS -march=armv8.2-a+dotprod+i8mm)

@@ -86,6 +86,8 @@ extern const RowKernels kRowKernelsScalar;
 #if defined(__x86_64__)
 extern const RowKernels kRowKernelsAvx2;
 extern const RowKernels kRowKernelsAvx512;
+#elif defined(__aarch64__)
+extern const RowKernels kRowKernelsNeon;
 #endif
 
 }  // namespace loft

@@ -18,6 +18,8 @@ std::vector<const RowKernels*> tables() {
 #if defined(__x86_64__)
   if (detect_isa() & kIsaAvx2) all.push_back(&kRowKernelsAvx2);
   if (detect_isa() & kIsaAvx512) all.push_back(&kRowKernelsAvx512);
+#elif defined(__aarch64__)
+  all.push_back(&kRowKernelsNeon);
 #endif
   return all;
 }

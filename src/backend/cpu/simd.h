@@ -1,11 +1,13 @@
 // backend/cpu: sixteen floats as one value, for the row kernels. Included only by files that are built once for each
 // instruction set: all names live in a namespace of that set, so the linker can never mix them up. Lane order and the
-// trees of sums are the same in every build; with FMA (AVX2, AVX-512) results are equal to the bit.
+// trees of sums are the same in every build; with FMA (AVX2, AVX-512, NEON) results are equal to the bit.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
+#elif defined(LOFT_SIMD_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "backend/cpu/row_kernels.h"
@@ -19,6 +21,8 @@
 #include "backend/cpu/simd_avx512.h"
 #elif defined(__AVX2__)
 #include "backend/cpu/simd_avx2.h"
+#elif defined(LOFT_SIMD_NEON)
+#include "backend/cpu/simd_neon.h"
 #else
 #include "backend/cpu/simd_generic.h"
 #endif
