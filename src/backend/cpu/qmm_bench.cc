@@ -84,6 +84,7 @@ void bench_row(benchmark::State& state, const QmmKernel& row, const Shape& shape
   std::vector<uint8_t> workspace(row.workspace_bytes(testing::test_spec(copies.views[0], DType::F32), m, device) + 64);
   uint8_t* const aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
   CpuPanels panels{.bytes = device.panel_bytes};
+  panels.kernels = &row_kernels(device.isa);
   size_t turn = 0;
   for (auto _ : state) {
     const size_t i = turn++ % copies.views.size();
