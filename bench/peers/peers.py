@@ -5,6 +5,14 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# loft's arms: activations in 16 bits (the default) and 8, weights read from the checkpoint's layout and packed into panels at first use.
+LOFT = {
+    "loft a16": [],
+    "loft a16 packed": ["--cpu-repack", "on"],
+    "loft a8": ["--qmm-activations", "a8"],
+    "loft a8 packed": ["--qmm-activations", "a8", "--cpu-repack", "on"],
+}
+
 # Peers' settings worth running: what design notes and measurements found fastest for some model.
 PEERS = {
     "llama": ("llama-bench", []),
