@@ -1,7 +1,7 @@
 // loft bench --guard: tests and rounds under the guard, on a folder that stands for the kernel's list of GPU processes.
 #include <gmock/gmock.h>
 
-#include "engine/bench_row.h"
+#include "measure/bench_row.h"
 #include "tests/guard_fixture.h"
 #include "tests/tiny_checkpoint.h"
 

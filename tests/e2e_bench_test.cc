@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "engine/bench_formats.h"
-#include "engine/bench_row.h"
+#include "measure/bench_formats.h"
+#include "measure/bench_row.h"
 #include "tests/program.h"
 #include "tests/tiny_checkpoint.h"
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "engine/guard_sources.h"
 #include "engine/scripted_engine.h"
+#include "measure/guard_sources.h"
 
 namespace loft {
 namespace {

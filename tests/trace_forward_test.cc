@@ -2,7 +2,7 @@
 // and the first layer with a value that is not finite is found.
 #include <gtest/gtest.h>
 
-#include "engine/teacher_forced.h"
+#include "measure/teacher_forced.h"
 #include "tests/tiny_checkpoint.h"
 
 namespace loft {

@@ -9,10 +9,10 @@
 #include "backend/cpu/cpu_backend.h"
 #include "core/file_map.h"
 #include "core/sha256.h"
-#include "engine/compare_traces.h"
-#include "engine/corpus.h"
-#include "engine/logit_trace.h"
-#include "engine/perplexity.h"
+#include "measure/compare_traces.h"
+#include "measure/corpus.h"
+#include "measure/logit_trace.h"
+#include "measure/perplexity.h"
 
 namespace loft {
 namespace {

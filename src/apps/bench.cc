@@ -21,11 +21,11 @@
 #include "apps/signals.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_formats.h"
-#include "engine/bench_group.h"
-#include "engine/bench_parent.h"
-#include "engine/bench_row.h"
-#include "engine/run_record.h"
+#include "measure/bench_formats.h"
+#include "measure/bench_group.h"
+#include "measure/bench_parent.h"
+#include "measure/bench_row.h"
+#include "measure/run_record.h"
 
 namespace loft {
 namespace {

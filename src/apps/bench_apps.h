@@ -7,7 +7,7 @@
 
 #include "core/json.h"
 #include "core/options.h"
-#include "engine/bench_plan.h"
+#include "measure/bench_plan.h"
 
 namespace loft {
 

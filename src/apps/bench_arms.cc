@@ -17,13 +17,13 @@
 #include "backend/cpu/cpu_info.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_arms.h"
-#include "engine/bench_child.h"
-#include "engine/bench_formats.h"
-#include "engine/bench_guard.h"
-#include "engine/bench_model.h"
-#include "engine/bench_row.h"
-#include "engine/run_record.h"
+#include "measure/bench_arms.h"
+#include "measure/bench_child.h"
+#include "measure/bench_formats.h"
+#include "measure/bench_guard.h"
+#include "measure/bench_model.h"
+#include "measure/bench_row.h"
+#include "measure/run_record.h"
 
 namespace loft {
 namespace {

@@ -5,10 +5,10 @@
 #include "apps/output.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_arms.h"
-#include "engine/bench_compare.h"
-#include "engine/bench_plot.h"
-#include "engine/bench_row.h"
+#include "measure/bench_arms.h"
+#include "measure/bench_compare.h"
+#include "measure/bench_plot.h"
+#include "measure/bench_row.h"
 
 namespace loft {
 

@@ -10,7 +10,7 @@
 #include "apps/bench_apps.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_guard.h"
+#include "measure/bench_guard.h"
 
 namespace loft {
 namespace {

@@ -10,12 +10,12 @@
 #include "apps/signals.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_formats.h"
-#include "engine/bench_parent.h"
-#include "engine/bench_qmm.h"
-#include "engine/host_info.h"
 #include "engine/open_engine.h"
-#include "engine/stream_ceiling.h"
+#include "measure/bench_formats.h"
+#include "measure/bench_parent.h"
+#include "measure/bench_qmm.h"
+#include "measure/host_info.h"
+#include "measure/stream_ceiling.h"
 
 namespace loft {
 

@@ -11,10 +11,10 @@
 #include "apps/bench_apps.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/bench_formats.h"
-#include "engine/bench_lists.h"
 #include "engine/open_engine.h"
-#include "engine/run_record.h"
+#include "measure/bench_formats.h"
+#include "measure/bench_lists.h"
+#include "measure/run_record.h"
 
 namespace loft {
 namespace {

@@ -6,7 +6,7 @@
 #include "apps/apps.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/compare_traces.h"
+#include "measure/compare_traces.h"
 
 namespace loft {
 

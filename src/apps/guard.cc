@@ -1,5 +1,5 @@
 // apps: loft guard -- COMMAND ARGS.
-#include "engine/guard.h"
+#include "measure/guard.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "apps/apps.h"
 #include "core/error.h"
-#include "engine/guard_lock.h"
+#include "measure/guard_lock.h"
 
 namespace loft {
 namespace {

@@ -13,12 +13,12 @@
 #include "apps/signals.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/corpus.h"
-#include "engine/divergence.h"
-#include "engine/model_id.h"
 #include "engine/open_engine.h"
-#include "engine/perplexity.h"
-#include "engine/run_record.h"
+#include "measure/corpus.h"
+#include "measure/divergence.h"
+#include "measure/model_id.h"
+#include "measure/perplexity.h"
+#include "measure/run_record.h"
 
 namespace loft {
 namespace {

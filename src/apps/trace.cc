@@ -11,10 +11,10 @@
 #include "apps/output.h"
 #include "core/error.h"
 #include "core/file_map.h"
-#include "engine/corpus.h"
-#include "engine/logit_trace.h"
-#include "engine/model_id.h"
 #include "engine/open_engine.h"
+#include "measure/corpus.h"
+#include "measure/logit_trace.h"
+#include "measure/model_id.h"
 
 namespace loft {
 namespace {

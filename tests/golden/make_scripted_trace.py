@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the trace that src/engine/logit_trace_test.cc wants of its scripted model: logits that are a hash of all tokens
+"""Prints the trace that src/measure/logit_trace_test.cc wants of its scripted model: logits that are a hash of all tokens
 so far (scripted::hashed_logits), a vocabulary of 257, begin token 256, twelve tokens, chunks of four, three ids a row.
 """
 import math
