@@ -98,10 +98,13 @@ TEST(E2ePerplexity, AgainstAnotherRunOfTheSameModel) {
   const Json same = perplexity_json_of({"-c", "100", "--against", "threads=1"});
   EXPECT_EQ(same["divergence"]["kl"]["max"], 0.0);
   EXPECT_EQ(same["divergence"]["same_top"], 12 * 99);
-  const Json other = perplexity_json_of({"-c", "100", "--kv-dtype", "bf16", "--against", "kv-dtype=f32"});
-  EXPECT_GT(other["divergence"]["kl"]["mean"], 0.0);
-  EXPECT_NE(other["nll"], other["divergence"]["reference"]["nll"]);
-  EXPECT_EQ(other["divergence"]["reference"]["nll"], perplexity_json_of({"-c", "100", "--kv-dtype", "f32"})["nll"]);
+  for (const char* kv_dtype : {"bf16", "int8"}) {
+    const Json other = perplexity_json_of({"-c", "100", "--kv-dtype", kv_dtype, "--against", "kv-dtype=f32"});
+    EXPECT_GT(other["divergence"]["kl"]["mean"], 0.0) << kv_dtype;
+    EXPECT_LT(other["divergence"]["kl"]["mean"], 0.01) << kv_dtype;
+    EXPECT_NE(other["nll"], other["divergence"]["reference"]["nll"]);
+    EXPECT_EQ(other["divergence"]["reference"]["nll"], perplexity_json_of({"-c", "100", "--kv-dtype", "f32"})["nll"]);
+  }
 }
 
 TEST(E2ePerplexity, CtrlCPrintsWhatIsDone) {

@@ -9,6 +9,7 @@ using conformance::DeviceTensor;
 using conformance::expect_close;
 
 constexpr DType kFloats[] = {DType::F32, DType::F16, DType::BF16};
+constexpr DType kKvTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8};
 
 /// One sequence of a model's layer: all its queries, keys and values, [n, heads, head_dim] each, and the shape.
 struct Layer {
@@ -40,19 +41,30 @@ struct Sequence {
   std::vector<float> q, k, v;
 };
 
+/// What the cache holds of rows of head_dim values: rounded, or with I8 codes of max|x| / 127 each.
+std::vector<double> stored(const Layer& layer, const std::vector<float>& from) {
+  std::vector<double> out;
+  for (size_t first = 0; first < from.size() && layer.kv_dtype == DType::I8; first += size_t(layer.head_dim)) {
+    float a = 0;
+    for (int64_t c = 0; c < layer.head_dim; ++c) a = std::max(a, std::abs(from[first + size_t(c)]));
+    const float scale = a / 127.0f, inverse = 127.0f / a;
+    for (int64_t c = 0; c < layer.head_dim; ++c) {
+      const float code = std::nearbyintf(from[first + size_t(c)] * inverse);
+      out.push_back(a == 0 ? 0.0 : double(scale) * double(code));
+    }
+  }
+  for (size_t i = 0; i < from.size() && layer.kv_dtype != DType::I8; ++i) {
+    const uint64_t u = conformance::round_bits(from[i], layer.kv_dtype);
+    uint8_t bytes[8];
+    std::memcpy(bytes, &u, 8);
+    out.push_back(double(conformance::widen(bytes, layer.kv_dtype)));
+  }
+  return out;
+}
+
 /// Softmax attention in double over the keys and values as the cache holds them. [n, n_heads, head_dim].
 std::vector<double> reference(const Layer& layer, const Sequence& s) {
-  const auto stored = [&](const std::vector<float>& from) {
-    std::vector<double> out;
-    for (float x : from) {
-      const uint64_t u = conformance::round_bits(x, layer.kv_dtype);
-      uint8_t bytes[8];
-      std::memcpy(bytes, &u, 8);
-      out.push_back(double(conformance::widen(bytes, layer.kv_dtype)));
-    }
-    return out;
-  };
-  const std::vector<double> k = stored(s.k), v = stored(s.v);
+  const std::vector<double> k = stored(layer, s.k), v = stored(layer, s.v);
   const int64_t d = layer.head_dim, group = layer.n_heads / layer.n_kv_heads;
   std::vector<double> out;
   for (int64_t i = 0; i < s.n; ++i) {
@@ -87,8 +99,15 @@ struct Ring {
   Ring(Backend& backend, const Layer& layer, int64_t capacity)
       : k(backend, layer.kv_dtype, {layer.n_kv_heads, capacity, layer.head_dim}),
         v(backend, layer.kv_dtype, {layer.n_kv_heads, capacity, layer.head_dim}),
-        view{.dtype = layer.kv_dtype, .k = k.view().data, .v = v.view().data, .capacity = capacity} {}
-  DeviceTensor k, v;
+        k_scales(backend, DType::F32, {layer.n_kv_heads, capacity}),
+        v_scales(backend, DType::F32, {layer.n_kv_heads, capacity}),
+        view{.dtype = layer.kv_dtype,
+             .k = k.view().data,
+             .v = v.view().data,
+             .k_scales = k_scales.view().as<float>(),
+             .v_scales = v_scales.view().as<float>(),
+             .capacity = capacity} {}
+  DeviceTensor k, v, k_scales, v_scales;
   KvView view;
 };
 
@@ -161,7 +180,7 @@ TEST_P(AttentionConformance, MatchesSoftmaxInDouble) {
       {.n_heads = 4, .n_kv_heads = 1, .head_dim = 256}};
   for (Layer layer : shapes) {
     for (DType x_dtype : kFloats) {
-      for (DType kv_dtype : kFloats) {
+      for (DType kv_dtype : kKvTypes) {
         for (int64_t n : {1, 2, 65}) {
           layer.x_dtype = x_dtype;
           layer.kv_dtype = kv_dtype;
@@ -187,11 +206,13 @@ TEST_P(AttentionConformance, LongSequencesAcrossBlocksAndChunks) {
 TEST_P(AttentionConformance, AWindowSeesOnlyItsPositionsAroundTheRing) {
   for (int64_t window : {1, 2, 7, 64, 100}) {
     for (int64_t chunk : {1, 5, 64}) {
-      const Layer layer = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .window = window, .kv_dtype = DType::BF16};
-      const Sequence s(layer, 330, 9);
-      // The smallest ring that holds what a chunk can see: it wraps several times.
-      expect_close(run_in_chunks(backend(), layer, s, window + chunk - 1, {chunk}), reference(layer, s), DType::F32, 64,
-                   "window " + std::to_string(window) + " chunk " + std::to_string(chunk));
+      for (DType kv_dtype : {DType::BF16, DType::I8}) {
+        const Layer layer = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .window = window, .kv_dtype = kv_dtype};
+        const Sequence s(layer, 330, 9);
+        // The smallest ring that holds what a chunk can see: it wraps several times.
+        expect_close(run_in_chunks(backend(), layer, s, window + chunk - 1, {chunk}), reference(layer, s), DType::F32,
+                     64, "window " + std::to_string(window) + " chunk " + std::to_string(chunk));
+      }
     }
   }
 }
@@ -201,6 +222,7 @@ TEST_P(AttentionConformance, ARowHasTheSameBytesHoweverRowsAreCutIntoBatches) {
        {Layer{.n_heads = 9, .n_kv_heads = 3, .head_dim = 64, .kv_dtype = DType::F16},
         Layer{.n_heads = 4, .n_kv_heads = 4, .head_dim = 33, .softcap = 20.0f},
         Layer{.n_heads = 6, .n_kv_heads = 1, .head_dim = 32, .window = 50, .kv_dtype = DType::BF16},
+        Layer{.n_heads = 9, .n_kv_heads = 3, .head_dim = 64, .window = 600, .kv_dtype = DType::I8},
         Layer{.n_heads = 4, .n_kv_heads = 2, .head_dim = 128, .window = 600}}) {
     const Sequence s(layer, 700, 21);
     const auto whole = run_in_chunks(backend(), layer, s, 1400, {700});
@@ -251,17 +273,30 @@ TEST_P(AttentionConformance, TheThreadCountChangesNothing) {
 }
 
 TEST_P(AttentionConformance, ANanStaysInItsRow) {
-  const Layer layer = {.n_heads = 2, .n_kv_heads = 1, .head_dim = 16};
-  Sequence s(layer, 70, 71);
-  const auto clean = run_in_chunks(backend(), layer, s, 70, {70});
-  for (auto member : {&Sequence::k, &Sequence::v}) {
-    Sequence bad = s;
-    (bad.*member)[size_t(40 * layer.head_dim + 3)] = NAN;
-    const auto y = run_in_chunks(backend(), layer, bad, 70, {70});
-    const size_t row = size_t(layer.n_heads * layer.head_dim);
-    EXPECT_EQ(std::memcmp(y.data(), clean.data(), 40 * row * sizeof(float)), 0) << "rows before the NaN";
-    for (size_t i = 40; i < 70; ++i) EXPECT_TRUE(std::isnan(y[i * row + 3])) << "row " << i;
+  for (DType kv_dtype : {DType::F32, DType::I8}) {
+    const Layer layer = {.n_heads = 2, .n_kv_heads = 1, .head_dim = 16, .kv_dtype = kv_dtype};
+    Sequence s(layer, 70, 71);
+    const auto clean = run_in_chunks(backend(), layer, s, 70, {70});
+    for (auto member : {&Sequence::k, &Sequence::v}) {
+      Sequence bad = s;
+      (bad.*member)[size_t(40 * layer.head_dim + 3)] = NAN;
+      const auto y = run_in_chunks(backend(), layer, bad, 70, {70});
+      const size_t row = size_t(layer.n_heads * layer.head_dim);
+      EXPECT_EQ(std::memcmp(y.data(), clean.data(), 40 * row * sizeof(float)), 0) << "rows before the NaN";
+      for (size_t i = 40; i < 70; ++i) EXPECT_TRUE(std::isnan(y[i * row + 3])) << "row " << i;
+    }
   }
+}
+
+// A row of zeros has no scale to divide by, and one of tiny numbers none that fits.
+TEST_P(AttentionConformance, CodesOfZerosAndTinyRowsAreZero) {
+  const Layer layer = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .kv_dtype = DType::I8};
+  Sequence s(layer, 3, 81);
+  std::fill(s.v.begin(), s.v.begin() + 16, 0.0f);
+  std::fill(s.v.begin() + 16, s.v.begin() + 32, 0x1p-140f);
+  const auto y = run_in_chunks(backend(), layer, s, 3, {2, 1});
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(y[i], 0.0f) << i;
+  for (size_t i = 32; i < 48; ++i) EXPECT_TRUE(std::isfinite(y[i])) << i;
 }
 
 }  // namespace

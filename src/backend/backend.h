@@ -39,11 +39,14 @@ struct PanelStats {
   uint64_t gemm_fallbacks = 0;    // GEMMs that the library refused and loft computed itself
 };
 
-/// Keys and values of one layer of one sequence. Position p lies in row p % capacity.
+/// Keys and values of one layer of one sequence. Position p lies in row p % capacity. I8: a row is its codes times the
+/// row's scale, max|x| / 127.
 struct KvView {
   DType dtype = DType::F16;
-  void* k = nullptr;  // [n_kv_heads, capacity, head_dim]
-  void* v = nullptr;  // [n_kv_heads, capacity, head_dim]
+  void* k = nullptr;          // [n_kv_heads, capacity, head_dim]
+  void* v = nullptr;          // [n_kv_heads, capacity, head_dim]
+  float* k_scales = nullptr;  // [n_kv_heads, capacity], I8 only
+  float* v_scales = nullptr;  // [n_kv_heads, capacity], I8 only
   int64_t capacity = 0;
 };
 

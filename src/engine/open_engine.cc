@@ -36,6 +36,7 @@ DType activation_dtype(const Options& options) {
 }
 
 DType kv_dtype(const Options& options) {
+  if (options.kv_dtype == "int8") return DType::I8;
   if (options.kv_dtype != "auto") return *dtype_from_name(options.kv_dtype);
   const DType activations = activation_dtype(options);
   return activations == DType::F32 ? DType::F16 : activations;

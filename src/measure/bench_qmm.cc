@@ -59,8 +59,7 @@ void add_cases(const Backend& backend, const QmmSpec& spec, int64_t m, const std
   for (const QmmKernel& row : rows) {
     const bool is_chosen = d.kernel == &row;
     if (which.empty() ? !is_chosen : !is_asked_for(row, which)) continue;
-    // A row that has to be packed for is measured in models only.
-    if (!row.entry || row.layout != Layout::Checkpoint) continue;
+    if (!row.entry) continue;
     if (row.reject(spec, backend.device(), backend.policy())) continue;
     const MRange range = row.m_range(spec, backend.device(), backend.policy());
     if (m < range.lo || m > range.hi) continue;
@@ -216,7 +215,11 @@ class Product {
       layer.name = "bench";
       layer.weight = weight.copies[i];
       layer.x_dtype = dtype;
-      layer.layout = row.layout;
+      layer.layout = layer.wanted = row.layout;
+      if (row.layout != Layout::Checkpoint) {
+        layer.packed = backend.allocate(backend.packed_bytes(layer.weight, row.layout));
+        backend.pack(layer.weight, row.layout, layer.packed.data());
+      }
       layer.kernel = &row;
       layer.same = {c.m, c.m};
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -34,10 +35,12 @@ std::vector<OrderedJson> run(const Options& o, const std::string& which) {
 // Every row of the table that can run here is measured, and each result is right. Mutant: bench_rows_out_of_range (a
 // kernel for one row of x run at five: FAIL:wrong).
 TEST(BenchQmm, EveryRowIsMeasuredAndChecked) {
-  for (const char* dtype : {"f32", "bf16"}) {
+  std::set<std::string> kernels;
+  for (const auto& [dtype, repack] : {std::pair("f32", "off"), std::pair("bf16", "off"), std::pair("bf16", "on")}) {
     Options o = small_options();
     o.dtype = dtype;
-    std::set<std::string> formats, kernels;
+    o.cpu_repack = repack;
+    std::set<std::string> formats;
     size_t n_chosen = 0;
     for (const OrderedJson& row : run(o, "all")) {
       SCOPED_TRACE(dump_json(row));
@@ -52,9 +55,11 @@ TEST(BenchQmm, EveryRowIsMeasuredAndChecked) {
       EXPECT_EQ(row["cpu_info"], "here");
     }
     EXPECT_EQ(formats.size(), 6u);
-    EXPECT_GE(kernels.size(), 2u);
     EXPECT_EQ(n_chosen, 12u) << "one for each format and m";
   }
+  EXPECT_GE(kernels.size(), 2u);
+  const auto is_packed = [](const std::string& name) { return name.find("panel16") != std::string::npos; };
+  EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), is_packed)) << "packed weights are measured too";
 }
 
 TEST(BenchQmm, WithoutARouteOnlyTheChosenRowRuns) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "model/arch_list.h"
+#include "model/kv_cache.h"
 #include "model/summary.h"
 
 namespace loft {
@@ -11,7 +12,7 @@ namespace {
 
 /// Keys and values that a forward sees which ends at position n and began `rows` before.
 double kv_bytes(const ModelConfig& c, DType dtype, int64_t n, int64_t rows) {
-  const double row = 2.0 * double(c.n_kv_heads) * double(c.head_dim) * double(dtype_bytes(dtype));
+  const double row = 2.0 * double(c.n_kv_heads) * double(kv_row_bytes(dtype, c.head_dim));
   double bytes = 0;
   for (const int64_t window : c.layer_windows) {
     bytes += row * double(window > 0 ? std::min(n, window + rows - 1) : n);

@@ -1,4 +1,4 @@
-// model: one allocation a layer, keys before values.
+// model: one allocation a layer: keys, values, then the scales of both where rows have one.
 #include "model/kv_cache.h"
 
 #include <algorithm>
@@ -11,18 +11,37 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;  // a cache line, so that no two layers share one
 
-/// Bytes of the keys (or the values) of one layer, rounded up to the alignment.
-uint64_t part_bytes(const KvLayerShape& layer, const KvCacheShape& shape, int64_t capacity) {
-  const uint64_t dims[] = {uint64_t(layer.n_kv_heads), uint64_t(capacity), uint64_t(layer.head_dim),
-                           dtype_bytes(shape.dtype)};
+/// Bytes of the rows of one layer's keys (or values), each of row_bytes, rounded up to the alignment.
+uint64_t part_bytes(const KvLayerShape& layer, const KvCacheShape& shape, int64_t capacity, uint64_t row_bytes) {
+  const uint64_t dims[] = {uint64_t(layer.n_kv_heads), uint64_t(capacity), row_bytes};
   const std::optional<uint64_t> bytes = checked_product(dims);
-  if (!bytes || *bytes > uint64_t(INT64_MAX) / 2) {
+  if (!bytes || *bytes > uint64_t(INT64_MAX) / 4) {
     fail(Code::Unsupported, "KV cache of {} tokens: its size does not fit 63 bits", shape.max_tokens);
   }
   return (*bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+uint64_t scale_bytes(DType dtype) {
+  return dtype == DType::I8 ? sizeof(float) : 0;
+}
+
+/// Where the parts of one layer lie.
+struct LayerBytes {
+  uint64_t row = 0, rows = 0, scales = 0;
+  uint64_t total() const { return 2 * (rows + scales); }
+};
+LayerBytes layer_bytes(const KvLayerShape& layer, const KvCacheShape& shape, int64_t capacity) {
+  const uint64_t row = uint64_t(layer.head_dim) * dtype_bytes(shape.dtype);
+  return {.row = row,
+          .rows = part_bytes(layer, shape, capacity, row),
+          .scales = part_bytes(layer, shape, capacity, scale_bytes(shape.dtype))};
+}
+
 }  // namespace
+
+size_t kv_row_bytes(DType dtype, int64_t head_dim) {
+  return size_t(head_dim) * dtype_bytes(dtype) + size_t(scale_bytes(dtype));
+}
 
 int64_t kv_capacity(const KvLayerShape& layer, const KvCacheShape& shape) {
   LOFT_CHECK(shape.max_tokens > 0 && shape.max_chunk > 0);
@@ -33,8 +52,8 @@ int64_t kv_capacity(const KvLayerShape& layer, const KvCacheShape& shape) {
 size_t kv_cache_bytes(const KvCacheShape& shape) {
   uint64_t total = 0;
   for (const KvLayerShape& layer : shape.layers) {
-    const uint64_t part = part_bytes(layer, shape, kv_capacity(layer, shape));
-    const std::optional<uint64_t> sum = checked_add(total, 2 * part);
+    const std::optional<uint64_t> sum =
+        checked_add(total, layer_bytes(layer, shape, kv_capacity(layer, shape)).total());
     if (!sum || *sum > uint64_t(INT64_MAX)) {
       fail(Code::Unsupported, "KV cache of {} tokens: its size does not fit 63 bits", shape.max_tokens);
     }
@@ -66,23 +85,31 @@ void KvCache::reserve(int64_t n) {
 void KvCache::grow(size_t i, int64_t capacity) {
   const KvLayerShape& shape = shape_.layers[i];
   Layer& layer = layers_[i];
-  const uint64_t part = part_bytes(shape, shape_, capacity);
-  Layer next{.memory = backend_->allocate(size_t(2 * part)), .view = layer.view};
-  next.view.k = next.memory.data();
-  next.view.v = static_cast<uint8_t*>(next.view.k) + part;
+  const LayerBytes bytes = layer_bytes(shape, shape_, capacity);
+  Layer next{.memory = backend_->allocate(size_t(bytes.total())), .view = layer.view};
+  uint8_t* const base = static_cast<uint8_t*>(next.memory.data());
+  next.view.k = base;
+  next.view.v = base + bytes.rows;
+  if (bytes.scales > 0) {
+    next.view.k_scales = reinterpret_cast<float*>(base + 2 * bytes.rows);
+    next.view.v_scales = reinterpret_cast<float*>(base + 2 * bytes.rows + bytes.scales);
+  }
   next.view.capacity = capacity;
   // A ring that can still grow has not wrapped: position p lies in row p.
-  const size_t row = size_t(shape.head_dim) * dtype_bytes(shape_.dtype);
-  const size_t held = size_t(std::min(n_tokens_, layer.view.capacity)) * row;
-  const auto copy_heads = [&](void* to, const void* from) {
+  const int64_t held = std::min(n_tokens_, layer.view.capacity);
+  const auto copy_heads = [&](void* to, const void* from, size_t row) {
     for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
       backend_->copy(static_cast<uint8_t*>(to) + size_t(h * capacity) * row,
-                     static_cast<const uint8_t*>(from) + size_t(h * layer.view.capacity) * row, held);
+                     static_cast<const uint8_t*>(from) + size_t(h * layer.view.capacity) * row, size_t(held) * row);
     }
   };
   if (held > 0) {
-    copy_heads(next.view.k, layer.view.k);
-    copy_heads(next.view.v, layer.view.v);
+    copy_heads(next.view.k, layer.view.k, size_t(bytes.row));
+    copy_heads(next.view.v, layer.view.v, size_t(bytes.row));
+    if (bytes.scales > 0) {
+      copy_heads(next.view.k_scales, layer.view.k_scales, sizeof(float));
+      copy_heads(next.view.v_scales, layer.view.v_scales, sizeof(float));
+    }
     backend_->synchronize();  // the old memory goes
   }
   layer = std::move(next);

@@ -23,6 +23,9 @@ struct KvCacheShape {
   int64_t max_chunk = 1;   // most rows of one sequence in one forward pass
 };
 
+/// Bytes of the keys (or the values) of one head at one position, its scale with them.
+size_t kv_row_bytes(DType dtype, int64_t head_dim);
+
 /// Positions that a layer keeps when the cache holds max_tokens.
 int64_t kv_capacity(const KvLayerShape& layer, const KvCacheShape& shape);
 

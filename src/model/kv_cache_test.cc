@@ -68,6 +68,34 @@ TEST(KvCache, GrowthKeepsEveryRowOfEveryHeadInItsPlace) {
   EXPECT_EQ(full, kv_cache_bytes(shape_of(100, 8))) << "the old memory is given back";
 }
 
+// Seen to fail without the two copies of scales in grow.
+TEST(KvCache, CodesBringTheirScales) {
+  KvCacheShape shape = shape_of(100, 8);
+  shape.dtype = DType::I8;
+  EXPECT_EQ(kv_row_bytes(DType::I8, 4), 8u);
+  // 2 heads of 100 and of 23 positions, 4 bytes of codes and 4 of scale each for keys and for values, rounded up to 64.
+  EXPECT_EQ(kv_cache_bytes(shape), size_t(2 * (832 + 832) + 2 * (192 + 192)));
+  const std::unique_ptr<Backend> backend = open_cpu_backend({});
+  KvCache cache(*backend, shape, 5);
+  const auto each_scale = [&](auto&& visit) {
+    for (int layer = 0; layer < 2; ++layer) {
+      const KvView view = cache.layer(layer);
+      for (int64_t at = 0; at < 10; ++at) {
+        const int64_t row = at % 2 * view.capacity + at / 2;
+        visit(view.k_scales[row], float(at));
+        visit(view.v_scales[row], float(-at));
+      }
+    }
+  };
+  each_scale([](float& scale, float value) { scale = value; });
+  cache.advance(5);
+  for (int64_t n : {6, 11, 100}) {
+    cache.reserve(n);
+    each_scale([](float scale, float value) { EXPECT_EQ(scale, value); });
+  }
+  EXPECT_EQ(backend->memory().active_bytes, kv_cache_bytes(shape));
+}
+
 // Seen to fail without the case of none kept in can_truncate: a place whose ring had wrapped could take no new prompt.
 TEST(KvCache, AWrappedRingCanAlwaysBeEmptied) {
   const std::unique_ptr<Backend> backend = open_cpu_backend({});

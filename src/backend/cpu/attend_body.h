@@ -46,6 +46,24 @@ struct BlockRows {
   }
 };
 
+/// Scales of the rows of a block by offset, 0 outside of [lo, hi). of [kKeyBlock].
+LOFT_INLINE void block_scales(const float* scales, int64_t first, int64_t capacity, KeyRange range, float* of) {
+  for (int64_t j = 0; j < kKeyBlock; ++j) of[j] = 0.0f;
+  for (int64_t j = range.lo; j < range.hi; ++j) {
+    of[j] = scales[first + j >= capacity ? first + j - capacity : first + j];
+  }
+}
+
+/// Each of the rows' scores or weights times its key's scale: codes are summed first, as whole numbers.
+LOFT_INLINE void scale_block(float* scores, int64_t n_q, const float* scales) {
+  F by[4];
+  for (int i = 0; i < 4; ++i) by[i] = load(scales + 16 * i);
+  for (int64_t row = 0; row < n_q; ++row) {
+    float* s = scores + row * kKeyBlock;
+    for (int i = 0; i < 4; ++i) store(s + 16 * i, mul(load(s + 16 * i), by[i]));
+  }
+}
+
 /// acc [dp] *= factor; a factor of 1, the usual one, changes nothing.
 LOFT_INLINE void scale_row(float* acc, float factor, int64_t dp) {
   if (factor == 1.0f) return;
@@ -362,10 +380,12 @@ LOFT_INLINE void softmax_rows(const AttendArgs& a, const BlockMemory& m, int64_t
   store(a.sum + row, fma(load(a.sum + row), factor, sum_lanes_16(lanes)));
 }
 
-/// Weights from scores, and sums of values.
+/// Weights from scores, and sums of values; `scales` of the values where they are codes, else null.
 template <class T>
-LOFT_INLINE void finish_block(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t dp) {
+LOFT_INLINE void finish_block(const AttendArgs& a, const BlockMemory& m, const BlockRows<T>& v, int64_t dp,
+                              const float* scales) {
   for (int64_t row = 0; row < a.n_q; row += 16) softmax_rows(a, m, row, a.n_q - row < 16 ? a.n_q - row : 16, dp);
+  if (scales) scale_block(m.scores, a.n_q, scales);
   int64_t c = 0;
   for (; c + 16 * kTileVectors <= dp; c += 16 * kTileVectors) block_values<kTileVectors>(a, m, v, c, dp);
   for (; c < dp; c += 16) block_values<1>(a, m, v, c, dp);
@@ -395,15 +415,30 @@ void attend_chunk(const AttendArgs& a) {
     const int64_t first = (block + lo) % a.capacity - lo;
     const BlockRows<T> k = {static_cast<const T*>(a.k), first, a.capacity, a.d};
     const BlockRows<T> v = {static_cast<const T*>(a.v), first, a.capacity, a.d};
-    if (a.d == dp && a.n_q < kPackFromRows) {
+    const bool is_packed = a.d != dp || a.n_q >= kPackFromRows;
+    if (is_packed) {
+      pack_keys(k, {lo, hi}, a.d, dp, m.k_columns);
+      pack_values(v, {lo, hi}, a.d, dp, m.v_rows);
+      packed_block_scores(a, m, dp);
+    } else {
       cached_block_scores(a, m, k, dp);
-      finish_block(a, m, v, dp);
-      continue;
     }
-    pack_keys(k, {lo, hi}, a.d, dp, m.k_columns);
-    pack_values(v, {lo, hi}, a.d, dp, m.v_rows);
-    packed_block_scores(a, m, dp);
-    finish_block(a, m, BlockRows<float>{m.v_rows, 0, kKeyBlock, dp}, dp);
+    const auto finish = [&](const float* scales) {
+      if (is_packed) {
+        finish_block(a, m, BlockRows<float>{m.v_rows, 0, kKeyBlock, dp}, dp, scales);
+      } else {
+        finish_block(a, m, v, dp, scales);
+      }
+    };
+    if constexpr (sizeof(T) == 1) {
+      alignas(64) float scales[kKeyBlock];
+      block_scales(a.k_scales, first, a.capacity, {lo, hi}, scales);
+      scale_block(m.scores, a.n_q, scales);
+      block_scales(a.v_scales, first, a.capacity, {lo, hi}, scales);
+      finish(scales);
+    } else {
+      finish(nullptr);
+    }
   }
 }
 

@@ -130,6 +130,8 @@ AttendArgs prepare(CpuContext& cpu, const AttentionArgs& args, const Geometry& g
           .softcap = args.softcap,
           .k = static_cast<const uint8_t*>(kv.k) + size_t(t.head) * head_bytes,
           .v = static_cast<const uint8_t*>(kv.v) + size_t(t.head) * head_bytes,
+          .k_scales = kv.k_scales ? kv.k_scales + t.head * kv.capacity : nullptr,
+          .v_scales = kv.v_scales ? kv.v_scales + t.head * kv.capacity : nullptr,
           .capacity = kv.capacity,
           .d = g.d,
           .scratch = m.scratch,
@@ -141,7 +143,7 @@ AttendArgs prepare(CpuContext& cpu, const AttentionArgs& args, const Geometry& g
 void attend_one_chunk(CpuContext& cpu, const Task& t, AttendArgs& a, Span span, int64_t chunk) {
   a.begin = std::max(span.begin, chunk * kKeyChunk);
   a.end = std::min(span.end, (chunk + 1) * kKeyChunk);
-  cpu.kernels.attend[float_index(t.segment->kv.dtype)](a);
+  cpu.kernels.attend[kv_index(t.segment->kv.dtype)](a);
 }
 
 void write_rows(CpuContext& cpu, const AttentionArgs& args, const Geometry& g, const Task& t, const AttendArgs& total) {

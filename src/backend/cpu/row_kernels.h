@@ -23,6 +23,12 @@ constexpr int float_index(DType dtype) {
   return dtype == DType::F32 ? 0 : dtype == DType::F16 ? 1 : 2;
 }
 
+/// Index of a type of keys and values: I8 behind the floats.
+inline constexpr int kKvTypes = kFloatTypes + 1;
+constexpr int kv_index(DType dtype) {
+  return dtype == DType::I8 ? kFloatTypes : float_index(dtype);
+}
+
 /// Attention sums over keys in blocks of 64 positions, and blocks in chunks of 512, both at fixed multiples, so that
 /// the result of a row does not depend on the rows beside it. 64 scores are four vectors; 512 keys are a few
 /// microseconds of work, enough for one task of a decode step.
@@ -38,8 +44,10 @@ struct AttendArgs {
   int64_t first_position = 0;
   int64_t window = 0;
   float softcap = 0.0f;
-  const void* k = nullptr;  // [capacity, d]; position p in row p % capacity
-  const void* v = nullptr;  // [capacity, d]
+  const void* k = nullptr;          // [capacity, d]; position p in row p % capacity
+  const void* v = nullptr;          // [capacity, d]
+  const float* k_scales = nullptr;  // [capacity] where codes have scales, else null
+  const float* v_scales = nullptr;
   int64_t capacity = 0;
   int64_t d = 0;
   int64_t begin = 0, end = 0;  // positions of one chunk, [begin, end) inside [c * kKeyChunk, (c + 1) * kKeyChunk)
@@ -72,7 +80,7 @@ struct RowKernels {
   void (*softcap[kFloatTypes])(const void* x, float cap, void* y, int64_t n);
   /// y = scale * x, converted.
   void (*scale_cast[kFloatTypes][kFloatTypes])(const void* x, float scale, void* y, int64_t n);  // x type, y type
-  void (*attend[kFloatTypes])(const AttendArgs& args);  // type of keys and values
+  void (*attend[kKvTypes])(const AttendArgs& args);                                              // kv_index
   /// total = total merged with part, row by row.
   void (*merge)(const AttendArgs& total, const AttendArgs& part, int64_t dp);
   /// y [d] = acc / sum.

@@ -22,7 +22,7 @@ constexpr RowKernels make_row_kernels(const char* name) {
           .gelu_tanh_mul = LOFT_PER_TYPE(gelu_tanh_mul_row),
           .softcap = LOFT_PER_TYPE(softcap_row),
           .scale_cast = LOFT_PER_TWO_TYPES(scale_cast_row),
-          .attend = LOFT_PER_TYPE(attend_chunk),
+          .attend = {attend_chunk<float>, attend_chunk<Half>, attend_chunk<Bf16>, attend_chunk<int8_t>},
           .merge = merge_rows,
           .finish = LOFT_PER_TYPE(finish_row)};
 }

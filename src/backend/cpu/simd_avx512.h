@@ -79,6 +79,10 @@ LOFT_INLINE F load(const float* p) {
 LOFT_INLINE void store(float* p, F a) {
   _mm512_storeu_ps(p, a.v);
 }
+LOFT_INLINE F load(const int8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_maskz_cvtepi32_ps(kAllLanes, _mm512_maskz_cvtepi8_epi32(kAllLanes, v))};
+}
 LOFT_INLINE F load(const Half* p) {
   return {_mm512_maskz_cvtph_ps(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }

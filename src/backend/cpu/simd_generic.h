@@ -90,6 +90,11 @@ LOFT_INLINE F load(const float* p) {
 LOFT_INLINE void store(float* p, F a) {
   std::memcpy(p, &a, sizeof a);
 }
+LOFT_INLINE F load(const int8_t* p) {
+  float x[16];
+  for (int i = 0; i < 16; ++i) x[i] = float(p[i]);
+  return load(x);
+}
 LOFT_INLINE F load(const Half* p) {
   float x[16];
   for (int i = 0; i < 16; ++i) x[i] = f16_to_f32(p[i].bits);

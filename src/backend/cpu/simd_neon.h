@@ -91,6 +91,12 @@ LOFT_INLINE F load(const float* p) {
 LOFT_INLINE void store(float* p, F a) {
   for (int i = 0; i < 4; ++i) vst1q_f32(p + 4 * i, a.v[i]);
 }
+LOFT_INLINE F load(const int8_t* p) {
+  const int8x16_t v = vld1q_s8(p);
+  const int16x8_t low = vmovl_s8(vget_low_s8(v)), high = vmovl_s8(vget_high_s8(v));
+  return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
 LOFT_INLINE F load(const Half* p) {
   F a;
   for (int i = 0; i < 4; ++i) a.v[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p[4 * i].bits)));
