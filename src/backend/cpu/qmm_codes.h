@@ -103,4 +103,14 @@ struct CodesIsa {
 void run_codes(const CodesIsa& isa, const CpuQmmRange& range);
 size_t codes_scratch_bytes(const CodesIsa& isa, const QmmSpec& spec, int64_t m);
 
+/// Both as an entry wants them.
+template <const CodesIsa& isa>
+void codes_run(const CpuQmmRange& range) {
+  run_codes(isa, range);
+}
+template <const CodesIsa& isa>
+size_t codes_scratch(const QmmSpec& spec, int64_t m, int64_t) {
+  return codes_scratch_bytes(isa, spec, m);
+}
+
 }  // namespace loft

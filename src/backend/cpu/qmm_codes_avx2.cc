@@ -45,21 +45,13 @@ constexpr CodesIsa kAvxVnni = isa_with(kPanelSourcesAvx2, tile_avxvnni);
 constexpr CodesIsa kPackedAvx2 = isa_with(kPanel16SourcesAvx2, tile_avx2);
 constexpr CodesIsa kPackedAvxVnni = isa_with(kPanel16SourcesAvx2, tile_avxvnni);
 
-template <const CodesIsa& isa>
-void run(const CpuQmmRange& range) {
-  run_codes(isa, range);
-}
-template <const CodesIsa& isa>
-size_t scratch(const QmmSpec& spec, int64_t m, int64_t) {
-  return codes_scratch_bytes(isa, spec, m);
-}
 template <int (*stride)(const QuantFormat&)>
 ActivationKey key(const QuantFormat& format) {
   return {.form = ActivationForm::A16Words, .stride = stride(format), .group = format.group};
 }
 template <const CodesIsa& isa, int (*stride)(const QuantFormat&)>
 constexpr CpuQmmEntry entry() {
-  return {{}, key<stride>, prepare_words_avx2, scratch<isa>, run<isa>, kPanelOutputs};
+  return {{}, key<stride>, prepare_words_avx2, codes_scratch<isa>, codes_run<isa>, kPanelOutputs};
 }
 
 }  // namespace

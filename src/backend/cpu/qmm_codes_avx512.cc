@@ -18,21 +18,13 @@ constexpr CodesIsa isa_with(const PanelSources& sources) {
 }
 constexpr CodesIsa kCheckpoint = isa_with(kPanelSourcesAvx512), kPanel16 = isa_with(kPanel16SourcesAvx512);
 
-template <const CodesIsa& isa>
-void run(const CpuQmmRange& range) {
-  run_codes(isa, range);
-}
-template <const CodesIsa& isa>
-size_t scratch(const QmmSpec& spec, int64_t m, int64_t) {
-  return codes_scratch_bytes(isa, spec, m);
-}
 template <ActivationForm kForm>
 ActivationKey key(const QuantFormat& format) {
   return {.form = kForm, .stride = quad_stride(format.bits), .group = format.group};
 }
 template <const CodesIsa& isa, ActivationForm kForm>
 constexpr CpuQmmEntry entry() {
-  return {{}, key<kForm>, prepare_codes_avx512, scratch<isa>, run<isa>, kMaxTilePanels * kPanelOutputs};
+  return {{}, key<kForm>, prepare_codes_avx512, codes_scratch<isa>, codes_run<isa>, kMaxTilePanels * kPanelOutputs};
 }
 
 }  // namespace

@@ -19,14 +19,6 @@ constexpr CodesIsa kI8mm = isa_with(kPanelSourcesNeon, tile_neoni8mm);
 constexpr CodesIsa kPackedDotprod = isa_with(kPanel16SourcesNeon, tile_neondotprod);
 constexpr CodesIsa kPackedI8mm = isa_with(kPanel16SourcesNeon, tile_neoni8mm);
 
-template <const CodesIsa& isa>
-void run(const CpuQmmRange& range) {
-  run_codes(isa, range);
-}
-template <const CodesIsa& isa>
-size_t scratch(const QmmSpec& spec, int64_t m, int64_t) {
-  return codes_scratch_bytes(isa, spec, m);
-}
 template <const CodesIsa& isa, ActivationForm kForm>
 ActivationKey key(const QuantFormat& format) {
   const bool is_packed = isa.sources == &kPanel16SourcesNeon;
@@ -34,7 +26,7 @@ ActivationKey key(const QuantFormat& format) {
 }
 template <const CodesIsa& isa, ActivationForm kForm>
 constexpr CpuQmmEntry entry() {
-  return {{}, key<isa, kForm>, prepare_codes_scalar, scratch<isa>, run<isa>, kPanelOutputs};
+  return {{}, key<isa, kForm>, prepare_codes_scalar, codes_scratch<isa>, codes_run<isa>, kPanelOutputs};
 }
 
 }  // namespace

@@ -29,6 +29,20 @@
 
 namespace loft::LOFT_SIMD_NAMESPACE {
 
+#if !defined(__AVX2__)  // those of AVX2 and AVX-512 join lanes without a whole transpose
+/// Lane j of the result is op over the lanes of a[j], by the tree of sum_lanes.
+template <class Op>
+LOFT_INLINE F join_lanes_16(const F* a, Op op) {
+  F r[16];
+  for (int i = 0; i < 16; ++i) r[i] = a[i];
+  transpose_16(r);
+  for (int step = 8; step > 0; step /= 2) {
+    for (int i = 0; i < step; ++i) r[i] = op(r[i], r[i + step]);
+  }
+  return r[0];
+}
+#endif
+
 // Vectors a row of a register tile of four rows may hold: 32 registers of 16 lanes, or 16 of eight (two a vector).
 #if defined(__AVX512F__)
 constexpr int kTileVectors = 4;

@@ -148,16 +148,5 @@ LOFT_INLINE void transpose_16(F* r) {
   }
   for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
-/// Lane j of the result is op over the lanes of a[j], by the tree of sum_lanes.
-template <class Op>
-LOFT_INLINE F join_lanes_16(const F* a, Op op) {
-  F r[16];
-  for (int i = 0; i < 16; ++i) r[i] = a[i];
-  transpose_16(r);
-  for (int step = 8; step > 0; step /= 2) {
-    for (int i = 0; i < step; ++i) r[i] = op(r[i], r[i + step]);
-  }
-  return r[0];
-}
 
 }  // namespace loft::LOFT_SIMD_NAMESPACE
